@@ -4,7 +4,7 @@
 the scan, and the events of which the rules had something to say.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
@@ -31,18 +31,13 @@ from ggscope.readers.npu.schema import (
     COMMAND_NAME,
     COMMANDS,
     DIRECTIONS,
+    MARKER,
     MEMORIES,
     NO_REASON,
     PHASE_NAMES,
     TOKEN_PHASES,
-    Access,
-    Command,
-    Engine,
     Event,
-    Instant,
-    Sample,
-    Stall,
-    Token,
+    Fields,
     color_value,
     layer_number,
 )
@@ -59,9 +54,9 @@ class EventColumn:
     Attributes
     ----------
     name, dtype : of the column.
-    field : of the rules' event; of several, the first that is not empty counts.
+    field : of the rules' `EVENTS`; of several, the first that is not empty counts.
     row : the same in the scan's `Rows`; "" where those have no such events.
-    memo : attribute of `Memos` that texts are looked up in; "" for numbers.
+    memo : in `EventColumns.numbered`, where texts are looked up; "" for numbers.
     names : texts for which the rows have numbers: their places here. Without a memo
         these are the column's values as well, -1 for other texts.
     missing : what stands for no value, or for one that the column cannot hold.
@@ -82,13 +77,13 @@ class EventKind:
 
     Attributes
     ----------
-    type : of the rules' events.
+    type : of the events.
     row_kind : number of the scan.
     strings : names that get their ids with the first such event, whether one holds
         them or not: early snapshots must not make the ids of later strings others.
     """
 
-    type: type
+    type: str
     row_kind: int
     columns: tuple[EventColumn, ...]
     strings: tuple[str, ...] = ()
@@ -96,7 +91,7 @@ class EventKind:
     def table(self) -> ChunkedTable:
         """Return a table for such events without any."""
         dtypes = {column.name: column.dtype for column in self.columns}
-        if self.type is Token:
+        if self.row_kind == TOKEN:
             dtypes["name"] = _I32  # known by its index
         return ChunkedTable(record=_I64, **dtypes)
 
@@ -110,7 +105,7 @@ _COMMAND_QUEUE = EventColumn("cmdq", _I64, "cmdq_id", "number")
 
 KINDS = (
     EventKind(
-        Engine,
+        "ENGINE_EVENT",
         ENGINE,
         (
             *_INTERVAL,
@@ -131,7 +126,7 @@ KINDS = (
         ),
     ),
     EventKind(
-        Access,
+        "MEM_ACCESS_EVENT",
         ACCESS,
         (
             _TIME,
@@ -147,7 +142,7 @@ KINDS = (
         ),
     ),
     EventKind(
-        Token,
+        "TOKEN_EVENT",
         TOKEN,
         (
             *_INTERVAL,
@@ -157,7 +152,7 @@ KINDS = (
         PHASE_NAMES,
     ),
     EventKind(
-        Stall,
+        "STALL_EVENT",
         STALL,
         (
             *_INTERVAL,
@@ -167,7 +162,7 @@ KINDS = (
         ),
     ),
     EventKind(
-        Command,
+        "CMD_EVENT",
         COMMAND,
         (
             _TIME,
@@ -179,7 +174,7 @@ KINDS = (
         (COMMAND_NAME,),
     ),
     EventKind(
-        Instant,
+        MARKER,
         ODD,
         (
             _TIME,
@@ -198,43 +193,7 @@ _SAMPLE_COLUMNS = (
     EventColumn("stall", _F64, "stall_cycles", "amount2"),
     EventColumn("kv", _F64, "kv_bytes", "amount3"),
 )
-_KIND_NUMBERS = {kind.type: i for i, kind in enumerate(KINDS)} | {type(None): -1}
-
-
-class Memo(dict[str | None, int]):
-    """A number for every text, worked out once; -1 (or `missing`) for None."""
-
-    def __init__(self, number: Callable[[str], int], missing: int = -1) -> None:
-        super().__init__({None: missing})
-        self._number = number
-
-    def __missing__(self, text: str | None) -> int:
-        """Work out the number of a new text (called by ``[]``)."""
-        number = self[text] = self._number(str(text))
-        return number
-
-
-class Memos:
-    """What the texts of events stand for, each worked out once.
-
-    Attributes
-    ----------
-    strings : id in the trace's string table.
-    ops, layers, colors : op number, layer and colour.
-    codes : number of an engine, master or memory in `EventColumns.names`.
-    """
-
-    def __init__(self, strings: StringTable, ops: list[str], names: list[str]) -> None:
-        self.strings = Memo(strings.intern)
-        self.ops = Memo(_numbering(ops, MAX_OPS))
-        self.layers = Memo(layer_number)
-        self.colors = Memo(color_value, 0)
-        self.codes = Memo(_numbering(names))
-
-    def __getitem__(self, name: str) -> Memo:
-        """Return one of them by its name."""
-        memo: Memo = getattr(self, name)
-        return memo
+_KIND_NUMBERS = {kind.type: i for i, kind in enumerate(KINDS)}
 
 
 class EventColumns:
@@ -252,21 +211,28 @@ class EventColumns:
     ops : names of the ops, in the order of their first event.
     names : engine and master names by code.
     n_bad_colors : colour hints that name no colour.
+    numbered : what texts stand for: ids in the trace's string table, numbers in `ops`
+        and `names`, layers and colours.
     """
 
-    def __init__(self, strings: StringTable, texts: Texts | None = None) -> None:
+    def __init__(self, strings: StringTable, texts: Texts) -> None:
         self.ops: list[str] = []
         self.names: list[str] = []
         self.n_bad_colors = 0
-        self.memos = Memos(strings, self.ops, self.names)
-        self._numbered = {} if texts is None else _numbered(texts, self.memos)
+        self.numbered = {
+            "strings": Numbered(texts, strings.intern),
+            "ops": Numbered(texts, _numbering(self.ops, MAX_OPS)),
+            "layers": Numbered(texts, layer_number),
+            "colors": Numbered(texts, color_value, 0),
+            "codes": Numbered(texts, _numbering(self.names)),
+        }
         self.deps = ChunkedTable(record=_I64, dep=_I64)
         self.samples = ChunkedTable(**{c.name: c.dtype for c in _SAMPLE_COLUMNS})
         self.tables = (*(kind.table() for kind in KINDS), self.deps)
         self.engines, self.accesses, self.tokens, *others, _ = self.tables
         self.stalls, self.commands, self.instants = others
 
-    def add(self, events: Sequence[object], record: I64) -> I64:
+    def add(self, events: Sequence[Event | None], record: I64) -> I64:
         """Add events.
 
         Parameters
@@ -279,14 +245,12 @@ class EventColumns:
         Record numbers of events that end before they start; they are left out.
         """
         dropped = [np.zeros(0, np.int64)]
-        kinds = np.fromiter(
-            map(_KIND_NUMBERS.__getitem__, map(type, events)), np.int8, len(events)
-        )
+        kinds = np.array([-1 if e is None else _KIND_NUMBERS[e.kind] for e in events])
         for number, table in enumerate(self.tables[:-1]):
             of_kind = kinds == number
             if of_kind.any():
-                chosen = list(compress(events, of_kind.tobytes()))
-                self._add(number, _Judged(chosen, self.memos), record[of_kind])
+                chosen = [e.values for e in compress(events, of_kind) if e is not None]
+                self._add(number, _Judged(chosen, self.numbered), record[of_kind])
                 dropped.append(table.drop_reversed(table.n_chunks - 1))
         return np.sort(np.concatenate(dropped))
 
@@ -306,9 +270,9 @@ class EventColumns:
         """
         marks = [(table, table.n_chunks) for table in self.tables]
         for number, kind in enumerate(KINDS):
-            i = np.flatnonzero(rows.kind == kind.row_kind)
+            i = np.flatnonzero(rows["kind"] == kind.row_kind)
             if len(i) and kind.row_kind != ODD:
-                batch = _Scanned(rows, i, self.memos, self._numbered)
+                batch = _Scanned(rows, i, self.numbered)
                 self._add(number, batch, i + first)
         dropped = [table.drop_reversed(mark) for table, mark in marks]
         if len(others):
@@ -317,23 +281,23 @@ class EventColumns:
                 table.merge_since(mark)
         return np.sort(np.concatenate(dropped))
 
-    def add_samples(self, samples: Sequence[Sample]) -> None:
+    def add_samples(self, samples: Sequence[Fields]) -> None:
         """Add bandwidth samples; missing figures become NaN."""
         if samples:
-            batch = _Judged(samples, self.memos)
+            batch = _Judged(samples, self.numbered)
             self.samples.append(**{c.name: batch.column(c) for c in _SAMPLE_COLUMNS})
 
     def add_sample_rows(
-        self, rows: Rows, others: Sequence[Sample | None], at: I64
+        self, rows: Rows, others: Sequence[Fields | None], at: I64
     ) -> None:
         """Add the samples of a scanned block, `others` for the rows `at`."""
-        batch = _Scanned(rows, np.arange(len(rows)), self.memos, self._numbered)
+        batch = _Scanned(rows, np.arange(len(rows)), self.numbered)
         columns = {c.name: batch.column(c) for c in _SAMPLE_COLUMNS}
-        is_sample = rows.kind == SAMPLE
+        is_sample = rows["kind"] == SAMPLE
         repaired = [sample for sample in others if sample is not None]
         if repaired:
             places = at[np.array([sample is not None for sample in others])]
-            judged = _Judged(repaired, self.memos)
+            judged = _Judged(repaired, self.numbered)
             for column in _SAMPLE_COLUMNS:
                 columns[column.name][places] = judged.column(column)
             is_sample[places] = True
@@ -359,11 +323,11 @@ class EventColumns:
     def _add(self, number: int, batch: "_Judged | _Scanned", record: I64) -> None:
         kind = KINDS[number]
         for text in kind.strings:
-            self.memos.strings[text]
+            self.numbered["strings"][text]
         columns = {c.name: batch.column(c) for c in kind.columns}
-        if kind.type is Token:
+        if kind.row_kind == TOKEN:
             columns["name"] = self._token_names(columns["index"])
-        elif kind.type is Engine:
+        elif kind.row_kind == ENGINE:
             is_bad = columns["color"][batch.has_hint()] == 0
             self.n_bad_colors += int(np.count_nonzero(is_bad))
             n_deps, deps = batch.deps()
@@ -374,7 +338,7 @@ class EventColumns:
     def _token_names(self, index: Array) -> Array:
         """Return the name of each token, as a string id."""
         numbers, which = np.unique(index, return_inverse=True)
-        strings = self.memos.strings
+        strings = self.numbered["strings"]
         ids = [strings[f"#{n}" if n >= 0 else "token"] for n in numbers.tolist()]
         return np.array(ids, np.int32)[which]
 
@@ -382,8 +346,10 @@ class EventColumns:
 class _Judged:
     """Events of one kind as the rules give them."""
 
-    def __init__(self, events: Sequence[Any], memos: Memos) -> None:
-        self._events, self._memos = events, memos
+    def __init__(
+        self, events: Sequence[Fields], numbered: Mapping[str, Numbered]
+    ) -> None:
+        self._events, self._numbered = events, numbered
 
     def column(self, column: EventColumn) -> Array:
         """Return the values of a column."""
@@ -391,7 +357,7 @@ class _Judged:
         if column.memo:
             if column.missing is not None:
                 values = [value or column.missing for value in values]
-            number = self._memos[column.memo].__getitem__
+            number = self._numbered[column.memo].__getitem__
             return np.fromiter(map(number, values), dtype, len(values))
         if column.names:
             places = {word: i for i, word in enumerate(column.names)}
@@ -403,83 +369,61 @@ class _Judged:
 
     def has_hint(self) -> npt.NDArray[np.bool_]:
         """Return which engine events hint at a colour."""
-        return np.array([e.color_hint is not None for e in self._events], np.bool_)
+        return np.array([e["color_hint"] is not None for e in self._events], np.bool_)
 
     def deps(self) -> tuple[Array, Array]:
         """Return how many deps each engine event has, and all of them."""
-        deps = [e.deps or () for e in self._events]
+        deps = [e["deps"] or () for e in self._events]
         flat = np.fromiter(chain.from_iterable(deps), np.int64)
         return np.fromiter(map(len, deps), np.int64, len(deps)), flat
 
     def _values(self, fields: str) -> list[Any]:
         first, *others = fields.split()
-        values = [getattr(e, first) for e in self._events]
+        values = [e[first] for e in self._events]
         for name in others:
             pairs = zip(values, self._events, strict=True)
-            values = [value or getattr(e, name) for value, e in pairs]
+            values = [value or e[name] for value, e in pairs]
         return values
 
 
 class _Scanned:
     """Events of one kind as rows of the scan."""
 
-    def __init__(
-        self, rows: Rows, i: I64, memos: Memos, numbered: dict[str, Numbered]
-    ) -> None:
-        self._rows, self._i = rows, i
-        self._memos, self._numbered = memos, numbered
+    def __init__(self, rows: Rows, i: I64, numbered: Mapping[str, Numbered]) -> None:
+        self._rows, self._i, self._numbered = rows, i, numbered
 
     def column(self, column: EventColumn) -> Array:
         """Return the values of a column."""
-        first, *others = column.row.split()
-        values, dtype, missing = self._values(first), column.dtype, column.missing
-        if column.memo and column.names:
-            return self._worded(column, values)
+        values, *others = (self._rows[name][self._i] for name in column.row.split())
+        dtype, missing = column.dtype, column.missing
         if not column.memo:
             values = values if missing is None else np.maximum(values, missing)
             return values.astype(dtype, copy=False)
-        for name in others:
-            # Text 0 is empty and as good as none.
-            values = np.where(values > 0, values, self._values(name))
         numbered = self._numbered[column.memo]
+        if column.names:
+            # Words that do not occur are not looked up.
+            numbers = np.full(len(column.names), -1, dtype)
+            used = np.bincount(values, minlength=len(numbers))
+            for i in np.flatnonzero(used).tolist():
+                numbers[i] = numbered[column.names[i]]
+            return numbers[values]
+        for instead in others:
+            # Text 0 is empty and as good as none.
+            values = np.where(values > 0, values, instead)
         if missing is None:
             return numbered.column(values, dtype)
         numbers = numbered.column(np.where(values > 0, values, -1), dtype)
         if (numbers < 0).any():
-            instead = self._memos[column.memo][str(missing)]
-            numbers = np.where(numbers < 0, instead, numbers).astype(dtype)
+            numbers[numbers < 0] = numbered[str(missing)]
         return numbers
 
     def has_hint(self) -> npt.NDArray[np.bool_]:
         """Return which engine events hint at a colour."""
-        return np.asarray(self._values("text3") >= 0)
+        return np.asarray(self._rows["text3"][self._i] >= 0)
 
     def deps(self) -> tuple[Array, Array]:
         """Return how many deps each engine event has, and all of them."""
-        return self._rows.dep_count[self._i], self._rows.deps.copy()
-
-    def _values(self, name: str) -> Array:
-        if name.startswith("text"):
-            return self._rows.texts[int(name[-1])][self._i]
-        if name.startswith("detail"):
-            return self._rows.details[int(name[-1])][self._i]
-        if name.startswith("amount"):
-            return self._rows.amounts[int(name[-1])][self._i]
-        values: Array = getattr(self._rows, name)
-        return values[self._i]
-
-    def _worded(self, column: EventColumn, places: Array) -> Array:
-        """Return what words stand for; those that do not occur are not looked up."""
-        memo, texts = self._memos[column.memo], column.names
-        numbers = np.full(len(texts), -1, column.dtype)
-        for i in np.flatnonzero(np.bincount(places, minlength=len(texts))).tolist():
-            numbers[i] = memo[texts[i]]
-        return numbers[places]
-
-
-def _numbered(texts: Texts, memos: Memos) -> dict[str, Numbered]:
-    names = ("strings", "ops", "layers", "colors", "codes")
-    return {name: Numbered(texts, memos[name]) for name in names}
+        return self._rows["dep_count"][self._i], self._rows.deps.copy()
 
 
 def _numbering(names: list[str], limit: int | None = None) -> Callable[[str], int]:

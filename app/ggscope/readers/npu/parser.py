@@ -22,7 +22,6 @@ from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_records import ElementPlaces
 from ggscope.readers.common.json_text import (
     JsonSyntaxError,
-    Repeats,
     fault_in,
     parse_json,
     repeats_in,
@@ -39,9 +38,9 @@ from ggscope.readers.npu.schema import (
     NO_REASON,
     REASONS,
     Event,
+    Fields,
     Problems,
     Rules,
-    Sample,
 )
 from ggscope.readers.npu.trace import TraceAssembly, last_cycle, max_end
 from ggscope.readers.snapshots import SnapshotScheduler
@@ -138,18 +137,12 @@ class NpuParser:
         """Read JSON Lines to the end of the file; bad lines are warnings."""
         for block in cursor.lines(self._scanner.cut_lines):
             self._context.progress(block.offset, self._source.size)
-            self._take_lines_of(block)
+            self._take_block(block)
             self._publish_so_far(cursor.position)
         if self._n_bad_lines and not self.n_records:
             raise CorruptError(
                 f"none of its {self._n_bad_lines:,} lines is a JSON object.", offset=0
             )
-
-    def _take_lines_of(self, block: Block) -> None:
-        if isinstance(block, ScannedBlock):
-            self._keep_rows(block)
-        else:
-            self._take_doubtful_lines(block)
 
     @property
     def progress(self) -> Progress:
@@ -294,7 +287,7 @@ class NpuParser:
         if isinstance(block, ScannedBlock):
             self._keep_rows(block)
         else:
-            self._take_doubtful_block(block)
+            self._take_doubtful(block)
 
     def _requested(self, n: int) -> range:
         """Return which of the next `n` events are in the range asked for."""
@@ -307,23 +300,38 @@ class NpuParser:
         stop = self._options.stop
         return index >= self._options.first and (stop is None or index < stop)
 
-    def _take_doubtful_block(self, block: Block) -> None:
-        """Judge each element alone, so that a bad one costs only itself."""
+    def _take_doubtful(self, block: Block) -> None:
+        """Judge each element or line alone, so that a bad one costs only itself."""
+        good: list[int] = []
         events: list[Event | None] = []
         try:
-            for data, offset in block.texts():
-                if len(events) % _CHECK_EVERY == 0:
+            for row, (data, offset) in enumerate(block.texts()):
+                if row % _CHECK_EVERY == 0:
                     self._context.check_cancelled()
                 index = self.n_records + len(events)
-                self._problems.at(index, offset)
-                event = None
-                if self._is_requested(index):
+                self._at(block, row, index, offset)
+                event, is_requested = None, self._is_requested(index)
+                if block.line is not None:
+                    values = self._line(block, row, data, offset)
+                    if not values:
+                        continue
+                    event = self._rules.event(values[0]) if is_requested else None
+                elif is_requested:
                     event = self._event(data, offset)
-                    self._note_repeats(repeats_in(data))
+                    self._note_repeats(data)
                 events.append(event)
+                good.append(row)
         finally:
-            n = len(events)
-            self._keep(block, block.start[:n], block.end[:n], events)
+            rows = np.array(good, np.int64)
+            self._keep(
+                replace(
+                    block,
+                    start=block.start[rows],
+                    end=block.end[rows],
+                    line=None if block.line is None else block.line[rows],
+                ),
+                events,
+            )
 
     def _event(self, data: bytes, offset: int) -> Event | None:
         """Return the event of one element; None where it is left out."""
@@ -335,21 +343,20 @@ class NpuParser:
             return None
         return self._rules.event(value)
 
-    def _note_repeats(self, repeats: Repeats | None) -> None:
+    def _note_repeats(self, data: bytes) -> None:
         """Note the keys that the event at hand names twice."""
+        repeats = repeats_in(data)
         if repeats is not None:
             place, offset = self._problems.place(repeats.key), self._problems.offset
             note_repeated(self.builder, place, offset, repeats.count)
 
-    def _keep(
-        self, block: Block, start: I64, end: I64, events: Sequence[Event | None]
-    ) -> None:
+    def _keep(self, block: Block, events: Sequence[Event | None]) -> None:
         """Add events that the rules have judged, with the places of their texts."""
-        n_requested = self._requested(len(events))
-        first = self._announced(len(n_requested)) + n_requested.start
-        events = events[n_requested.start : n_requested.stop]
+        requested = self._requested(len(events))
+        first = self._announced(len(requested)) + requested.start
+        events = events[requested.start : requested.stop]
         record = np.arange(first, first + len(events))
-        self._count_rows(block, start, end, self._columns.add(events, record))
+        self._count_rows(block, self._columns.add(events, record))
 
     def _keep_rows(self, block: ScannedBlock) -> None:
         """Add events that are rows already; let the rules judge those that are odd."""
@@ -358,14 +365,14 @@ class NpuParser:
         if len(requested) < len(rows):
             rows = rows.part(requested)
         first = self._announced(len(rows)) + requested.start
-        odd = np.flatnonzero(rows.kind >= STUB)
+        odd = np.flatnonzero(rows["kind"] >= STUB)
         at = odd + requested.start
         events = []
         for row, (data, offset) in zip(at.tolist(), block.texts(at), strict=True):
-            self._at(block, row, self.n_records)
+            self._at(block, row, self.n_records + row, offset)
             events.append(self._event(data, offset))
         dropped = self._columns.add_rows(rows, first, events, odd)
-        self._count_rows(block, block.start, block.end, dropped)
+        self._count_rows(block, dropped)
 
     def _announced(self, n: int) -> int:
         """Return the number of the next record, of which `n` are to be kept.
@@ -382,67 +389,52 @@ class NpuParser:
             )
         return self.n_records
 
-    def _count_rows(self, block: Block, start: I64, end: I64, dropped: I64) -> None:
+    def _count_rows(self, block: Block, dropped: I64) -> None:
         """Note where the events just added stand, and which ones end too early."""
-        first, requested = self.n_records, self._requested(len(start))
+        first, requested = self.n_records, self._requested(len(block.start))
         rows = slice(requested.start, requested.stop)
-        self._places.append(start[rows] + block.offset, (end - start)[rows])
+        start, length = block.start[rows], (block.end - block.start)[rows]
+        self._places.append(start + block.offset, length)
         self._n_kept += len(requested)
-        self.n_records += len(start)
+        self.n_records += len(block.start)
         for record in dropped.tolist():
-            self._at(block, record - first, first)
+            row = record - first
+            self._at(block, row, record, block.offset + int(block.start[row]))
             what = f"end_cycle is before start_cycle; {LEFT_OUT}"
             self._problems.error("end_before_start", "end_cycle", what)
 
-    def _at(self, block: Block, row: int, first: int) -> None:
+    def _at(self, block: Block, row: int, index: int, offset: int) -> None:
+        """Say which event, of a row of a block, the next problems belong to."""
         line = 0 if block.line is None else int(block.line[row])
-        self._problems.at(first + row, block.offset + int(block.start[row]), line)
+        self._problems.at(index, offset, line)
 
-    def _take_doubtful_lines(self, block: Block) -> None:
-        """Look at each line alone: headers, samples, events and what is neither."""
+    def _line(
+        self, block: Block, row: int, data: bytes, offset: int
+    ) -> tuple[object, ...]:
+        """Return the value of a line as the only item; nothing where it is no event."""
         assert block.line is not None  # lines always have numbers
-        good: list[int] = []
-        events: list[Event | None] = []
-        for row, (data, offset) in enumerate(block.texts()):
-            if row % _CHECK_EVERY == 0:
-                self._context.check_cancelled()
-            line = int(block.line[row])
-            self._problems.at(self.n_records + len(events), offset, line)
-            if block.overlong:
-                self._bad_line(line, "it is too long", offset)
-                continue
-            event = self._line(data, offset, line)
-            if not event:
-                continue
-            value = event[0]
-            self._note_repeats(repeats_in(data))
-            if isinstance(value, dict) and self._is_header(value, offset, line):
-                continue
-            is_requested = self._is_requested(self.n_records + len(events))
-            events.append(self._rules.event(value) if is_requested else None)
-            good.append(row)
-        rows = np.array(good, np.int64)
-        part = replace(
-            block, line=block.line[rows], start=block.start[rows], end=block.end[rows]
-        )
-        self._keep(part, part.start, part.end, events)
-
-    def _line(self, data: bytes, offset: int, line: int) -> tuple[object, ...]:
-        """Return the value of a line as the only item; nothing where it has none."""
+        line = int(block.line[row])
+        if block.overlong:
+            self._bad_line(line, "it is too long", offset)
+            return ()
         if not data.strip():
             return ()  # what is left of a comment
         try:
-            return (self._parsed(data, offset),)
+            value = self._parsed(data, offset)
         except JsonSyntaxError as fault:
             cleaned = without_paste(data)
             if cleaned == data:
                 self._bad_line(line, f"{fault.text} at byte {fault.offset:,}", offset)
                 return ()
+            self.note_paste(offset)
+            return self._line(block, row, cleaned, offset)
         except _TooDeepError:
             self._bad_line(line, "it is nested too deeply", offset)
             return ()
-        self.note_paste(offset)
-        return self._line(cleaned, offset, line) if cleaned.strip() else ()
+        self._note_repeats(data)
+        if isinstance(value, dict) and self._is_header(value, offset, line):
+            return ()
+        return (value,)
 
     def note_paste(self, offset: int | None = None) -> None:
         """Note that comments or headings of a web page stand in the file."""
@@ -488,7 +480,7 @@ class NpuParser:
             for data, offset in block.texts():
                 self._add_samples([self._shallow(data, offset)], offset)
             return
-        odd = np.flatnonzero(block.rows.kind == ODD)
+        odd = np.flatnonzero(block.rows["kind"] == ODD)
         first, samples = self._n_samples, []
         for row, (data, offset) in zip(odd.tolist(), block.texts(odd), strict=True):
             value = self._shallow(data, offset)
@@ -501,7 +493,7 @@ class NpuParser:
         samples = [self._sample(value, offset, line) for value in values]
         self._columns.add_samples([s for s in samples if s is not None])
 
-    def _sample(self, value: object, offset: int, line: int = 0) -> Sample | None:
+    def _sample(self, value: object, offset: int, line: int = 0) -> Fields | None:
         self._problems.at(self._n_samples, offset, line, sample=True)
         self._n_samples += 1
         return self._rules.sample(value)

@@ -5,7 +5,7 @@ element by element. Calls release the interpreter lock.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,8 +49,8 @@ _ROW_COLUMNS = {
     "size": np.int64,
     "address": np.int64,
 }
-_PLACES = ("begin", "finish", "line")
-"""Columns of places in the text, which the block has."""
+_NUMBERED_COLUMNS = {"detail": (5, np.int64), "amount": (4, np.float64),
+                     "text": (4, np.int32)}  # fmt: skip
 
 
 class Texts:
@@ -98,15 +98,26 @@ class Numbered:
     Parameters
     ----------
     texts : of the file.
-    memo : number of each text; -1 or so for None.
+    number : works out the number of a text.
+    missing : number of None.
     """
 
-    def __init__(self, texts: Texts, memo: Mapping[str | None, int]) -> None:
-        self._texts, self._memo = texts, memo
+    def __init__(
+        self, texts: Texts, number: Callable[[str], int], missing: int = -1
+    ) -> None:
+        self._texts, self._number = texts, number
+        self._numbers: dict[str | None, int] = {None: missing}
         self._generation = texts.generation
         # The last entry is that of text number -1.
         self._known = np.full(texts.capacity + 1, _UNSET, np.int64)
-        self._known[-1] = memo[None]
+        self._known[-1] = missing
+
+    def __getitem__(self, text: str | None) -> int:
+        """Return what a text stands for."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = self._number(str(text))
+        return number
 
     def column(self, numbers: Array, dtype: npt.DTypeLike) -> Array:
         """Return what texts stand for, in the order in which they first occur."""
@@ -117,7 +128,7 @@ class Numbered:
         new = numbers[values == _UNSET]
         if len(new):
             for number in dict.fromkeys(new.tolist()):
-                self._known[number] = self._memo[self._texts[number]]
+                self._known[number] = self[self._texts[number]]
             values = self._known[numbers]
         return values.astype(dtype)
 
@@ -128,60 +139,38 @@ class Rows:
 
     Attributes
     ----------
-    kind : uint8[n], ENGINE … ODD.
-    word : uint8[n], engine or master (in `WORDS`), memory, phase or step.
-    way : uint8[n], direction of an access.
-    unit : int32[n], number of the engine or master.
-    time, until : int64[n], cycles.
-    number : int64[n], cmdq_id, cmd_id or token_index.
-    size, address : int64[n], of an access; -1 where unknown.
-    details : five int64[n]; of an engine event bytes moved, bits of a value, bank of
-        the SPM and offset in it, and which of `ROLES` is moved. -1 = not stated.
-    amounts : four float64[n]; of a sample bytes read, written, stall cycles and
-        bytes of the KV cache. NaN = not stated.
-    texts : four int32[n]; of an engine event op, layer, tile and colour; of an
-        access the source engine; of a stall the reason; of a command source and
-        phase. -1 = none.
-    dep_count : int32[n], how many of `deps` belong to each engine event.
+    columns : kind, ENGINE … ODD; word, engine or master (in `WORDS`), memory, phase or
+        step; way, direction of an access; unit, number of the engine or master; time,
+        until, cycles; number, cmdq_id, cmd_id or token_index; size, address, of an
+        access, -1 where unknown; dep_count, how many of `deps` belong to each engine
+        event.
+        detail0 … 4, of an engine event: bytes moved, bits of a value, bank of the SPM
+        and offset in it, and which of `ROLES` is moved, -1 = not stated. amount0 … 3,
+        of a sample: bytes read, written, stall cycles and bytes of the KV cache, NaN =
+        not stated. text0 … 3, of an engine event: op, layer, tile and colour; of an
+        access: the source engine; of a stall: the reason; of a command: source and
+        phase; -1 = none.
     deps : int64[k].
     """
 
-    kind: Array
-    word: Array
-    way: Array
-    unit: Array
-    time: Array
-    until: Array
-    number: Array
-    size: Array
-    address: Array
-    details: tuple[Array, ...]
-    amounts: tuple[Array, ...]
-    texts: tuple[Array, ...]
-    dep_count: Array
+    columns: Mapping[str, Array]
     deps: Array
 
     def __len__(self) -> int:
-        return len(self.kind)
+        return len(self.columns["kind"])
+
+    def __getitem__(self, name: str) -> Array:
+        """Return a column."""
+        return self.columns[name]
 
     def part(self, chosen: range) -> "Rows":
         """Return neighbouring rows, of which `deps` are those of the engine events."""
         rows = slice(chosen.start, chosen.stop)
-        counts = np.where(self.kind == ENGINE, self.dep_count, 0)
+        counts = np.where(self["kind"] == ENGINE, self["dep_count"], 0)
         first = int(counts[: chosen.start].sum())
         n_deps = int(counts[rows].sum())
-        columns = {
-            name: getattr(self, name)[rows]
-            for name in _ROW_COLUMNS
-            if name not in _PLACES
-        }
-        return Rows(
-            **columns,
-            details=tuple(column[rows] for column in self.details),
-            amounts=tuple(column[rows] for column in self.amounts),
-            texts=tuple(column[rows] for column in self.texts),
-            deps=self.deps[first : first + n_deps],
-        )
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        return Rows(columns, self.deps[first : first + n_deps])
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -215,19 +204,20 @@ class Scanner:
         self.texts = Texts(n_texts, n_bytes)
         self._scan = library().ggscope_npu_scan
         self._columns = {name: np.empty(n_rows, t) for name, t in _ROW_COLUMNS.items()}
-        self._text_columns = np.empty((4, n_rows), np.int32)
-        self._details = np.empty((5, n_rows), np.int64)
-        self._amounts = np.empty((4, n_rows), np.float64)
+        groups = {
+            group: tuple(np.empty((n, n_rows), dtype))
+            for group, (n, dtype) in _NUMBERED_COLUMNS.items()
+        }
         self._deps = np.empty(_N_DEPS, np.int64)
         self._struct = EventRows(
             capacity=n_rows,
             deps_capacity=_N_DEPS,
-            detail=tuple(self._details),
-            amount=tuple(self._amounts),
-            text=tuple(self._text_columns),
             deps=self._deps,
+            **groups,
             **self._columns,
         )
+        for group, columns in groups.items():
+            self._columns |= {f"{group}{i}": c for i, c in enumerate(columns)}
         self._is_full = False
 
     def cut_events(self, buffer: Bytes8, offset: int, first: bool) -> Block:
@@ -304,16 +294,8 @@ class Scanner:
 
     def _rows(self) -> Rows:
         n = self._struct.n_rows
-        column = {name: values[:n] for name, values in self._columns.items()}
-        for name in _PLACES:
-            del column[name]
-        return Rows(
-            **column,
-            details=tuple(self._details[:, :n]),
-            amounts=tuple(self._amounts[:, :n]),
-            texts=tuple(self._text_columns[:, :n]),
-            deps=self._deps[: self._struct.n_deps],
-        )
+        columns = {name: values[:n] for name, values in self._columns.items()}
+        return Rows(columns, self._deps[: self._struct.n_deps])
 
 
 def scanner(size: int) -> Scanner:

@@ -1,7 +1,7 @@
 """The rules of the NPU format: what becomes of values that break them.
 
 `scan` decodes events and samples that the rules have nothing to say about; `Rules`
-judges all others, and all markers, one by one.
+judges all others, and all markers, one by one, as `EVENTS` says.
 
 Every repair and every loss is noted as a warning with the JSON path of its place.
 Broken rules of the format are errors, although all that can be shown is: mandatory
@@ -14,8 +14,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import INVALID_CODE, INVALID_TRACE, Severity
@@ -62,17 +61,13 @@ _COLOR_NAMES = {
     "white": 0xFFFFFF,
     "yellow": 0xFFFF00,
 }
-Fields: TypeAlias = dict[str, object]
+Fields: TypeAlias = dict[str, Any]
+Rule: TypeAlias = "Callable[[Problems, Fields, str], object]"
+"""Returns what the field of a key stands for, and notes what is wrong with it."""
+
 DETAIL_CHARS = 4096
 MAX_ADDRESS = (1 << 64) - 1
 LEFT_OUT = "it is not shown"
-_DETAILS = {
-    "moved": (("bytes",), MAX_NUMBER),
-    "bits": (("qbits_weight", "qbits", "qbits_activation"), 127),
-    "bank": (("spm_bank",), (1 << 15) - 1),
-    "bank_offset": (("spm_offset",), MAX_NUMBER),
-}
-"""Keys of each detail, the first that is stated counts; and its largest value."""
 ROLES = ("weight", "kv", "activation", "other")
 """What an engine moves, as it is called in the trace."""
 _ROLE_OF = {
@@ -83,96 +78,17 @@ _AMOUNTS = ("bytes",)
 """Numbers that no rule of the format lets be negative; others are ids."""
 
 
-@dataclass(slots=True)
-class Engine:
-    """Work of one engine; the last five are -1 where its details do not state them."""
+class Event(NamedTuple):
+    """An event as the rules give it.
 
-    start_cycle: int
-    end_cycle: int
-    engine: str
-    op: str | None
-    engine_id: int
-    cmdq_id: int
-    layer_id: str | None
-    tile_id: str | None
-    color_hint: str | None
-    deps: list[int] | None
-    moved: int
-    bits: int
-    bank: int
-    bank_offset: int
-    role: int
+    Attributes
+    ----------
+    kind : its type in `EVENTS`; that of markers for all that is shown as one.
+    values : what each field in `EVENTS` stands for.
+    """
 
-
-@dataclass(slots=True)
-class Access:
-    """One transfer; `bytes` is -1 where it is not stated, `addr` below 2**64."""
-
-    cycle: int
-    mem_type: str
-    direction: str
-    bytes: int
-    addr: int | None
-    source_engine: str | None
-    source_engine_id: int
-    cmdq_id: int
-
-
-@dataclass(slots=True)
-class Token:
-    """The time spent on one token; `token_index` -1 where it is not known."""
-
-    start_cycle: int
-    end_cycle: int
-    phase: str
-    token_index: int
-
-
-@dataclass(slots=True)
-class Stall:
-    """A master waiting for something."""
-
-    start_cycle: int
-    end_cycle: int
-    master: str
-    master_id: int
-    reason: str | None
-
-
-@dataclass(slots=True)
-class Command:
-    """One step in the life of a command; `phase` is free text here."""
-
-    cycle: int
-    event: str
-    cmd_id: int
-    source: str | None
-    phase: str | None
-
-
-@dataclass(slots=True)
-class Instant:
-    """A marker, or an event that is shown as one; `power` in mW, NaN if none."""
-
-    cycle: int
-    name: str
-    detail: str | None = None
-    power: float = math.nan
-
-
-@dataclass(slots=True)
-class Sample:
-    """One entry of ``bandwidth_samples``; None where a figure is missing."""
-
-    cycle: int
-    window_cycles: int
-    dram_read_bytes: float | None
-    dram_write_bytes: float | None
-    stall_cycles: float | None
-    kv_bytes: float | None
-
-
-Event = Engine | Access | Token | Stall | Command | Instant
+    kind: str
+    values: dict[str, Any]
 
 
 def layer_number(layer_id: str) -> int:
@@ -247,6 +163,10 @@ class Problems:
         """Note a field that breaks a rule of the format."""
         self.warn(Severity.ERROR, code, f"{self.subject}: {what}", field)
 
+    def missing(self, field: str) -> None:
+        """Note a field that must be there."""
+        self.error("field_missing", field, f"{field} missing")
+
     def warn(
         self,
         severity: Severity,
@@ -283,296 +203,187 @@ class Rules:
             text = f"{problems.subject} is not an object; {LEFT_OUT}"
             problems.warn(Severity.ERROR, "event_not_object", text)
             return None
-        fields: Fields = value
-        kind = fields.get("type")
+        kind = value.get("type")
         if not isinstance(kind, str):
             what = "has no type" if kind is None else "has a type that is not a string"
             text = f"{problems.subject} {what}; {LEFT_OUT}"
             problems.warn(Severity.ERROR, "event_without_type", text, "type")
             return None
-        known = _BY_TYPE.get(kind)
-        return known(self, fields) if known is not None else self._generic(fields, kind)
+        if kind not in EVENTS and kind not in RESERVED:
+            if not self.unknown:
+                self.first_unknown = problems.place("type")
+            self.unknown[kind] = self.unknown.get(kind, 0) + 1
+        values: Fields = {}
+        try:
+            for key, rule in EVENTS.get(kind, _OTHERS).items():
+                values[key] = rule(problems, value, key)
+        except _LeftOutError:
+            return None
+        except _MarkerError:
+            marker = _marker_of(value, clean(kind))
+            return Event(MARKER, {"cycle": values["cycle"], **marker})
+        return Event(kind, values)
 
-    def sample(self, value: object) -> Sample | None:
-        """Return a bandwidth sample, or None where it is left out."""
+    def sample(self, value: object) -> Fields | None:
+        """Return the values of `SAMPLE_FIELDS`, or None where it is left out."""
         problems = self._problems
         if not isinstance(value, dict):
             text = f"{problems.subject} is not an object; {LEFT_OUT}"
             problems.warn(Severity.ERROR, "sample_not_object", text)
             return None
-        fields: Fields = value
-        cycle = self._cycle(fields, "cycle")
-        if cycle is None:
+        try:
+            return {k: rule(problems, value, k) for k, rule in SAMPLE_FIELDS.items()}
+        except _LeftOutError:
             return None
-        window = self._window(fields)
-        if window is None:
-            return None
-        amounts = [
-            self._amount(fields, key)
-            for key in (
-                "dram_read_bytes",
-                "dram_write_bytes",
-                "stall_cycles",
-                "kv_bytes",
-            )
-        ]
-        return Sample(cycle, window, *amounts)
 
-    def _window(self, fields: Fields) -> int | None:
-        """Return the length of a sample's window; None, as an error, where it is none.
 
-        A sample without one is left out.
-        """
-        key = "window_cycles"
-        window = None if fields.get(key) is None else self._parsed(fields, key)
-        if window is not None and 0 < window <= MAX_CYCLE:
-            return window
-        code, what = "bandwidth_window_unusable", "is out of range"
+class _LeftOutError(Exception):
+    """A time is missing or unusable: the event cannot be shown."""
+
+
+class _MarkerError(Exception):
+    """All that can be shown of the event is a marker."""
+
+
+def _cycle(problems: Problems, fields: Fields, key: str) -> int:
+    """Return a time; raises, with a loss noted, where there is none to be had."""
+    if fields.get(key) is None:
+        problems.error("cycle_missing", key, f"{key} missing; {LEFT_OUT}")
+        raise _LeftOutError
+    cycle = _parsed(problems, fields, key)
+    if cycle is None or not -MAX_CYCLE <= cycle <= MAX_CYCLE:
+        what = "is not a number" if cycle is None else "is out of range"
+        problems.error("cycle_unusable", key, f"{key} {what}; {LEFT_OUT}")
+        raise _LeftOutError
+    if cycle < 0:
+        problems.error(f"negative_{key}", key, f"negative {key}")
+    return cycle
+
+
+def _any_cycle(problems: Problems, fields: Fields, key: str) -> int:
+    """Return the time of an event of another type."""
+    is_interval = fields.get(key) is None and fields.get("start_cycle") is not None
+    return _cycle(problems, fields, "start_cycle" if is_interval else key)
+
+
+def _window(problems: Problems, fields: Fields, key: str) -> int:
+    """Return the length of a sample's window; raises, as an error, without one."""
+    value = fields.get(key)
+    window = None if value is None else _parsed(problems, fields, key)
+    if window is not None and 0 < window <= MAX_CYCLE:
+        return window
+    code, what = "bandwidth_window_unusable", "is out of range"
+    if value is None:
+        code, what = "bandwidth_window_missing", "is missing"
+    elif window is None:
+        what = "is not a number"
+    elif window == 0:
+        code, what = "bandwidth_window_zero", "is 0"
+    elif window < 0:
+        code, what = "bandwidth_window_negative", f"is negative ({window})"
+    problems.error(code, key, f"{key} {what}; {LEFT_OUT}")
+    raise _LeftOutError
+
+
+def _number(
+    low: int = -1,
+    high: int = MAX_NUMBER,
+    missing: int | None = -1,
+    *,
+    needed: bool = False,
+) -> Rule:
+    """Return the rule of an integer; `missing` stands for an unusable one, too."""
+
+    def rule(problems: Problems, fields: Fields, key: str) -> int | None:
         if fields.get(key) is None:
-            code, what = "bandwidth_window_missing", "is missing"
-        elif window is None:
-            what = "is not a number"
-        elif window == 0:
-            code, what = "bandwidth_window_zero", "is 0"
-        elif window < 0:
-            code, what = "bandwidth_window_negative", f"is negative ({window})"
-        self._problems.error(code, key, f"{key} {what}; {LEFT_OUT}")
-        return None
-
-    def _engine(self, fields: Fields) -> Engine | None:
-        times = self._interval(fields)
-        if times is None:
-            return None
-        return Engine(
-            *times,
-            engine=self._choice(fields, "engine", ENGINES),
-            op=self._text(fields, "op", needed=True),
-            engine_id=self._number(fields, "engine_id", 0, MAX_ID, 0),
-            cmdq_id=self._number(fields, "cmdq_id"),
-            layer_id=self._text(fields, "layer_id"),
-            tile_id=self._text(fields, "tile_id"),
-            color_hint=self._text(fields, "color_hint"),
-            deps=self._deps(fields),
-            **_details(fields.get("details")),
-        )
-
-    def _access(self, fields: Fields) -> Event | None:
-        cycle = self._cycle(fields, "cycle")
-        if cycle is None:
-            return None
-        memory = self._choice(fields, "mem_type", MEMORIES)
-        direction = self._choice(
-            fields, "direction", DIRECTIONS, effect="it is shown as a marker"
-        )
-        if direction not in DIRECTIONS:
-            return Instant(cycle, "MEM_ACCESS_EVENT", _rest(fields))
-        return Access(
-            cycle,
-            mem_type=memory,
-            direction=direction,
-            bytes=self._number(fields, "bytes", 0),
-            addr=self._integer(fields, "addr", 0, MAX_ADDRESS),
-            source_engine=self._text(fields, "source_engine"),
-            source_engine_id=self._number(fields, "source_engine_id", 0, MAX_ID, 0),
-            cmdq_id=self._number(fields, "cmdq_id"),
-        )
-
-    def _token(self, fields: Fields) -> Token | None:
-        times = self._interval(fields)
-        if times is None:
-            return None
-        phase = self._choice(fields, "phase", TOKEN_PHASES, code="unknown_token_phase")
-        index = self._integer(fields, "token_index", 0, MAX_ID)
-        if fields.get("token_index") is None:
-            self._missing("token_index")
-        return Token(
-            *times,
-            phase=phase,
-            token_index=-1 if index is None else index,
-        )
-
-    def _stall(self, fields: Fields) -> Stall | None:
-        times = self._interval(fields)
-        if times is None:
-            return None
-        return Stall(
-            *times,
-            # Their list is open, as that of reasons is.
-            master=self._choice(fields, "master", MASTERS, is_open=True),
-            master_id=self._number(fields, "master_id", 0, MAX_ID, 0),
-            reason=self._text(fields, "reason"),
-        )
-
-    def _command(self, fields: Fields) -> Command | None:
-        cycle = self._cycle(fields, "cycle")
-        if cycle is None:
-            return None
-        event = self._choice(fields, "event", COMMANDS, code="unknown_cmd_event")
-        return Command(
-            cycle,
-            event=event,
-            cmd_id=self._number(fields, "cmd_id"),
-            source=self._text(fields, "source"),
-            phase=self._text(fields, "phase"),
-        )
-
-    def _marker(self, fields: Fields) -> Instant | None:
-        cycle = self._cycle(fields, "cycle")
-        if cycle is None:
-            return None
-        name = self._text(fields, "name", needed=True) or "MARKER_EVENT"
-        details = fields.get("details")
-        detail = text_of(details) if details not in (None, {}, "") else None
-        if name == INVALID_TRACE:
-            self._problems.warn(
-                Severity.ERROR,
-                INVALID_CODE,
-                f"the simulator marked this trace as invalid: {detail or 'no details'}",
-                remedy="Its times may be wrong.",
-            )
-        return Instant(cycle, name, detail)
-
-    def _generic(self, fields: Fields, kind: str) -> Instant | None:
-        if kind not in RESERVED:
-            if not self.unknown:
-                self.first_unknown = self._problems.place("type")
-            self.unknown[kind] = self.unknown.get(kind, 0) + 1
-        key = "cycle"
-        if fields.get("cycle") is None and fields.get("start_cycle") is not None:
-            key = "start_cycle"
-        cycle = self._cycle(fields, key)
-        if cycle is None:
-            return None
-        power = fields.get("mw") if kind == "POWER_ESTIMATE" else None
-        if isinstance(power, bool) or not isinstance(power, int | float):
-            power = math.nan
-        return Instant(
-            cycle,
-            clean(kind),
-            _rest(fields),
-            float(power) if math.isfinite(power) else math.nan,
-        )
-
-    def _interval(self, fields: Fields) -> tuple[int, int] | None:
-        start = self._cycle(fields, "start_cycle")
-        if start is None:
-            return None
-        end = self._cycle(fields, "end_cycle")
-        return None if end is None else (start, end)
-
-    def _cycle(self, fields: Fields, key: str) -> int | None:
-        """Return a time; None (noted as a loss) where there is none to be had."""
-        problems = self._problems
-        if fields.get(key) is None:
-            problems.error("cycle_missing", key, f"{key} missing; {LEFT_OUT}")
-            return None
-        cycle = self._parsed(fields, key)
-        if cycle is None or not -MAX_CYCLE <= cycle <= MAX_CYCLE:
-            what = "is not a number" if cycle is None else "is out of range"
-            problems.error("cycle_unusable", key, f"{key} {what}; {LEFT_OUT}")
-            return None
-        if cycle < 0:
-            problems.error(f"negative_{key}", key, f"negative {key}")
-        return cycle
-
-    def _number(
-        self,
-        fields: Fields,
-        key: str,
-        low: int = -1,
-        high: int = MAX_NUMBER,
-        missing: int = -1,
-    ) -> int:
-        number = self._integer(fields, key, low, high)
-        return missing if number is None else number
-
-    def _integer(self, fields: Fields, key: str, low: int, high: int) -> int | None:
-        """Return a number that may be missing; None also where it is unusable."""
-        if fields.get(key) is None:
-            return None
-        problems = self._problems
-        number = self._parsed(fields, key)
+            if needed:
+                problems.missing(key)
+            return missing
+        number = _parsed(problems, fields, key)
         if number is None:
             problems.note("wrong_type", key, f"{key} is not a number")
         elif number < 0 and key in _AMOUNTS:
             problems.error(f"negative_{key}", key, f"negative {key}")
-            return None
         elif not low <= number <= high:
             problems.note("number_out_of_range", key, f"{key} is out of range")
-            return None
-        return number
+        else:
+            return number
+        return missing
 
-    def _parsed(self, fields: Fields, key: str) -> int | None:
-        """Return the integer that a field stands for; None if it is no number."""
-        value, problems = fields[key], self._problems
-        if isinstance(value, str):
-            number = _number_in(value)
-            if number is None:
-                return None
-            problems.note("number_as_text", key, f"{key} is a string")
-            value = number
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        if isinstance(value, int):
-            return value
-        if not math.isfinite(value):
-            return MAX_ADDRESS + 1
-        if not value.is_integer():
-            problems.note(
-                "fractional_number", key, f"{key} is not a whole number; it is rounded"
-            )
-        return round(value)
+    return rule
 
-    def _amount(self, fields: Fields, key: str) -> float | None:
-        """Return a figure of a sample; None where it is missing or unusable."""
-        value, problems = fields.get(key), self._problems
-        if value is None:
-            return None
-        if isinstance(value, str) and (number := _number_in(value)) is not None:
-            problems.note("number_as_text", key, f"{key} is a string")
-            value = number
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            problems.note("wrong_type", key, f"{key} is not a number")
-            return None
-        if value < 0:
-            problems.error(f"negative_{key}", key, f"negative {key}")
-            return None
-        if not value < math.inf:
-            problems.note("number_out_of_range", key, f"{key} is out of range")
-            return None
+
+def _parsed(problems: Problems, fields: Fields, key: str) -> int | None:
+    """Return the integer that a field stands for; None if it is no number."""
+    value = _figure(problems, fields, key)
+    if value is None or isinstance(value, int):
+        return value
+    if not math.isfinite(value):
+        return MAX_ADDRESS + 1
+    if not value.is_integer():
+        what = f"{key} is not a whole number; it is rounded"
+        problems.note("fractional_number", key, what)
+    return round(value)
+
+
+def _figure(problems: Problems, fields: Fields, key: str) -> int | float | None:
+    """Return the number of a field, also where it is a string; None if it is none."""
+    value = fields[key]
+    if isinstance(value, str) and (number := _number_in(value)) is not None:
+        problems.note("number_as_text", key, f"{key} is a string")
+        value = number
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else None
+
+
+def _amount(problems: Problems, fields: Fields, key: str) -> float | None:
+    """Return a figure of a sample; None where it is missing or unusable."""
+    if fields.get(key) is None:
+        return None
+    value = _figure(problems, fields, key)
+    if value is None:
+        problems.note("wrong_type", key, f"{key} is not a number")
+    elif value < 0:
+        problems.error(f"negative_{key}", key, f"negative {key}")
+    elif not value < math.inf:
+        problems.note("number_out_of_range", key, f"{key} is out of range")
+    else:
         return float(value)
+    return None
 
-    def _text(self, fields: Fields, key: str, *, needed: bool = False) -> str | None:
-        value, problems = fields.get(key), self._problems
-        if value is None:
-            if needed and key not in fields:
-                self._missing(key)
-            return None
-        if isinstance(value, str):
-            return clean(value)
-        note = problems.error if needed else problems.note
-        note("wrong_type", key, f"{key} is not a string")
-        return text_of(value)
 
-    def _choice(
-        self,
-        fields: Fields,
-        key: str,
-        known: Sequence[str],
-        *,
-        code: str = "",
-        effect: str = "",
-        is_open: bool = False,
-    ) -> str:
-        """Return one of `known`, or what else stands there, with a warning.
+def _text(problems: Problems, fields: Fields, key: str) -> str | None:
+    value = fields.get(key)
+    if value is None or isinstance(value, str):
+        return None if value is None else clean(value)
+    problems.note("wrong_type", key, f"{key} is not a string")
+    return text_of(value)
 
-        In an open list other words break no rule.
-        """
-        value, problems = fields.get(key), self._problems
+
+def _needed_text(problems: Problems, fields: Fields, key: str) -> str | None:
+    value = fields.get(key)
+    if value is None or isinstance(value, str):
+        if key not in fields:
+            problems.missing(key)
+        return None if value is None else clean(value)
+    problems.error("wrong_type", key, f"{key} is not a string")
+    return text_of(value)
+
+
+def _choice(
+    known: Sequence[str], *, code: str = "", effect: str = "", is_open: bool = False
+) -> Rule:
+    """Return the rule of one of `known`, or what else stands there, with a warning.
+
+    In an open list other words break no rule.
+    """
+
+    def rule(problems: Problems, fields: Fields, key: str) -> str:
+        value = fields.get(key)
         if isinstance(value, str) and value in known:
             return value
         if value is None:
-            self._missing(key)
+            problems.missing(key)
             return "unknown"
         shown = value if isinstance(value, str) else text_of(value)
         shown = clean(shown)[:80]
@@ -581,37 +392,158 @@ class Rules:
         note(code or f"unknown_{key}", key, f"{what}; {effect}" if effect else what)
         return shown or "unknown"
 
-    def _deps(self, fields: Fields) -> list[int] | None:
-        value = fields.get("deps")
-        if value is None:
-            return None
-        given = value if isinstance(value, list) else [value]
-        usable = [
-            number
-            for number in given
-            if isinstance(number, int)
-            and not isinstance(number, bool)
-            and -1 <= number <= MAX_NUMBER
-        ]
-        if len(usable) < len(given) or given is not value:
-            problems = self._problems
-            problems.note("wrong_type", "deps", "deps is not a list of numbers")
-        return usable
-
-    def _missing(self, key: str) -> None:
-        problems = self._problems
-        problems.error("field_missing", key, f"{key} missing")
+    return rule
 
 
-# Of the class: a table of its own methods in each object would make it refer to itself,
-# and all that was read would wait for the collector.
-_BY_TYPE: Mapping[str, Callable[[Rules, Fields], Event | None]] = {
-    "ENGINE_EVENT": Rules._engine,
-    "MEM_ACCESS_EVENT": Rules._access,
-    "TOKEN_EVENT": Rules._token,
-    "STALL_EVENT": Rules._stall,
-    "CMD_EVENT": Rules._command,
-    "MARKER_EVENT": Rules._marker,
+def _direction(problems: Problems, fields: Fields, key: str) -> str:
+    """Return a direction; an access without one is a marker."""
+    rule = _choice(DIRECTIONS, effect="it is shown as a marker")
+    direction = str(rule(problems, fields, key))
+    if direction not in DIRECTIONS:
+        raise _MarkerError
+    return direction
+
+
+def _deps(problems: Problems, fields: Fields, key: str) -> list[int] | None:
+    value = fields.get(key)
+    if value is None:
+        return None
+    given = value if isinstance(value, list) else [value]
+    usable = [
+        number
+        for number in given
+        if isinstance(number, int)
+        and not isinstance(number, bool)
+        and -1 <= number <= MAX_NUMBER
+    ]
+    if len(usable) < len(given) or given is not value:
+        problems.note("wrong_type", key, f"{key} is not a list of numbers")
+    return usable
+
+
+def _detail(high: int, *keys: str) -> Rule:
+    """Return the rule of a number in ``details``: of the first key that has one; or -1.
+
+    Details are free text to the format: what has another type there breaks no rule.
+    """
+
+    def rule(_: Problems, fields: Fields, __: str) -> int:
+        details = fields.get("details")
+        if isinstance(details, dict):
+            for key in keys:
+                if key in details and 0 <= (number := _whole(details[key])) <= high:
+                    return number
+        return -1
+
+    return rule
+
+
+def _role(_: Problems, fields: Fields, __: str) -> int:
+    """Return which of `ROLES` an engine moves; -1 where its details do not say."""
+    details = fields.get("details")
+    role = details.get("tensor_role") if isinstance(details, dict) else None
+    return _ROLE_OF.get(role, len(ROLES) - 1) if isinstance(role, str) else -1
+
+
+def _marker_name(problems: Problems, fields: Fields, key: str) -> str:
+    return _needed_text(problems, fields, key) or MARKER
+
+
+def _marker_detail(problems: Problems, fields: Fields, _: str) -> str | None:
+    details = fields.get("details")
+    detail = text_of(details) if details not in (None, {}, "") else None
+    if fields.get("name") == INVALID_TRACE:
+        what = f"the simulator marked this trace as invalid: {detail or 'no details'}"
+        remedy = "Its times may be wrong."
+        problems.warn(Severity.ERROR, INVALID_CODE, what, remedy=remedy)
+    return detail
+
+
+def _as_marker(*_: object) -> None:
+    raise _MarkerError
+
+
+def _marker_of(fields: Fields, name: str) -> Fields:
+    """Return name, detail and power of the marker that stands for an event."""
+    rest = {key: value for key, value in fields.items() if key not in ("type", "cycle")}
+    power = fields.get("mw") if name == "POWER_ESTIMATE" else None
+    if isinstance(power, bool) or not isinstance(power, int | float):
+        power = math.nan
+    return {
+        "name": name,
+        "detail": text_of(rest) if rest else None,
+        "power": float(power) if math.isfinite(power) else math.nan,
+    }
+
+
+MARKER = "MARKER_EVENT"
+EVENTS: Mapping[str, Mapping[str, Rule]] = {
+    "ENGINE_EVENT": {
+        "start_cycle": _cycle,
+        "end_cycle": _cycle,
+        "engine": _choice(ENGINES),
+        "op": _needed_text,
+        "engine_id": _number(0, MAX_ID, 0),
+        "cmdq_id": _number(),
+        "layer_id": _text,
+        "tile_id": _text,
+        "color_hint": _text,
+        "deps": _deps,
+        "moved": _detail(MAX_NUMBER, "bytes"),
+        "bits": _detail(127, "qbits_weight", "qbits", "qbits_activation"),
+        "bank": _detail((1 << 15) - 1, "spm_bank"),
+        "bank_offset": _detail(MAX_NUMBER, "spm_offset"),
+        "role": _role,
+    },
+    "MEM_ACCESS_EVENT": {
+        "cycle": _cycle,
+        "mem_type": _choice(MEMORIES),
+        "direction": _direction,
+        "bytes": _number(0),
+        "addr": _number(0, MAX_ADDRESS, None),
+        "source_engine": _text,
+        "source_engine_id": _number(0, MAX_ID, 0),
+        "cmdq_id": _number(),
+    },
+    "TOKEN_EVENT": {
+        "start_cycle": _cycle,
+        "end_cycle": _cycle,
+        "phase": _choice(TOKEN_PHASES, code="unknown_token_phase"),
+        "token_index": _number(0, MAX_ID, needed=True),
+    },
+    "STALL_EVENT": {
+        "start_cycle": _cycle,
+        "end_cycle": _cycle,
+        # Their list is open, as that of reasons is.
+        "master": _choice(MASTERS, is_open=True),
+        "master_id": _number(0, MAX_ID, 0),
+        "reason": _text,
+    },
+    "CMD_EVENT": {
+        "cycle": _cycle,
+        "event": _choice(COMMANDS, code="unknown_cmd_event"),
+        "cmd_id": _number(),
+        "source": _text,
+        "phase": _text,
+    },
+    MARKER: {
+        "cycle": _cycle,
+        "name": _marker_name,
+        "detail": _marker_detail,
+        "power": lambda *_: math.nan,
+    },
+}
+"""The rule of each field of each type of event, in the order in which they apply."""
+
+_OTHERS: Mapping[str, Rule] = {"cycle": _any_cycle, "type": _as_marker}
+
+SAMPLE_FIELDS: Mapping[str, Rule] = {
+    "cycle": _cycle,
+    "window_cycles": _window,
+    "dram_read_bytes": _amount,
+    "dram_write_bytes": _amount,
+    "stall_cycles": _amount,
+    "kv_bytes": _amount,
 }
 
 
@@ -627,29 +559,6 @@ def text_of(value: object) -> str:
     except RecursionError:
         return "(nested too deeply)"
     return clean(text)[:DETAIL_CHARS]
-
-
-def _rest(fields: Fields) -> str | None:
-    """Return the fields of an event that have no column, as JSON."""
-    rest = {key: value for key, value in fields.items() if key not in ("type", "cycle")}
-    return text_of(rest) if rest else None
-
-
-def _details(value: object) -> dict[str, int]:
-    """Return what the details of an engine event state; -1 for what they do not.
-
-    They are free text to the format: what has another type there breaks no rule.
-    """
-    details = value if isinstance(value, dict) else {}
-    stated: dict[str, int] = {}
-    for name, (keys, limit) in _DETAILS.items():
-        numbers = (_whole(details.get(key)) for key in keys)
-        stated[name] = next((n for n in numbers if 0 <= n <= limit), -1)
-    role = details.get("tensor_role")
-    stated["role"] = -1
-    if isinstance(role, str):
-        stated["role"] = _ROLE_OF.get(role, len(ROLES) - 1)
-    return stated
 
 
 def _whole(value: object) -> int:

@@ -108,7 +108,7 @@ def kinds_of(cut: Callable[..., Any], data: bytes, *rest: object) -> list[int]:
     except JsonSyntaxError:
         return []
     block = block[0] if isinstance(block, tuple) else block
-    return block.rows.kind.tolist() if isinstance(block, ScannedBlock) else []
+    return block.rows["kind"].tolist() if isinstance(block, ScannedBlock) else []
 
 
 def scanned(data: bytes) -> list[int]:
@@ -467,7 +467,7 @@ def test_little_room_gives_the_same_columns(capacity: tuple[int, int, int]) -> N
         n = len(block.start)
         record = np.arange(n_records, n_records + n)
         if isinstance(block, ScannedBlock):
-            odd = np.flatnonzero(block.rows.kind >= STUB)
+            odd = np.flatnonzero(block.rows["kind"] >= STUB)
             others = [rules.event(events[n_records + i]) for i in odd.tolist()]
             columns.add_rows(block.rows, n_records, others, odd)
             n_scanned += n - len(odd)
@@ -475,7 +475,7 @@ def test_little_room_gives_the_same_columns(capacity: tuple[int, int, int]) -> N
             columns.add([rules.event(events[i]) for i in record.tolist()], record)
         n_records += n
 
-    expected = EventColumns(StringTable())
+    expected = EventColumns(StringTable(), scanner(len(text)).texts)
     expected.add([rules.event(event) for event in events], np.arange(len(events)))
     assert n_records == len(events)
     assert n_scanned > 0
