@@ -84,9 +84,7 @@ def everything(scale: float = 1.0, *, texts: bool = True) -> DisplayList:
             TextBatch(
                 (
                     Text(14, 34, "ffn_down-4", 0xFFFFFFFF, 11.5, width=44),
-                    Text(
-                        110, 10, "412.5 ms", 0xFF9AA2AF, 11, Face.NUMBERS, Align.CENTER
-                    ),
+                    Text(110, 10, "412.5 ms", 0xFF9AA2AF, 11, Face.MONO, Align.CENTER),
                 )
             )
         )

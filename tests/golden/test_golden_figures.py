@@ -29,7 +29,7 @@ def trace() -> Trace:
 def skip_with_other_letters() -> None:
     ensure_gui_application()
     result = tuple(
-        QFontInfo(font(face, 12.0)).family() for face in (Face.WORDS, Face.NUMBERS)
+        QFontInfo(font(face, 12.0)).family() for face in (Face.UI, Face.MONO)
     )
     if result != LETTERS:
         pytest.skip(f"the letters here are {result}, those of the pictures {LETTERS}")

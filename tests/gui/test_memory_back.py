@@ -101,9 +101,7 @@ def test_texts_of_a_closed_trace_are_not_kept(
 ) -> None:
     document = opened(ROOT / "resources" / "samples" / "llama.ggmlviz")
     for width in range(40, 140):
-        text_metrics.elided(
-            "blk.0.attn_q.weight of the trace", Face.NUMBERS, 12.0, width
-        )
+        text_metrics.elided("blk.0.attn_q.weight of the trace", Face.MONO, 12.0, width)
     assert text_metrics.elided.cache_info().currsize >= 100
     assert text_metrics.text_width.cache_info().currsize
 

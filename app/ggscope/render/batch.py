@@ -42,12 +42,12 @@ class Align(IntEnum):
 class Face(IntEnum):
     """Typeface of a text."""
 
-    WORDS = 0
-    """The system face."""
-    NUMBERS = 1
-    """The monospaced face, for numbers and names."""
+    UI = 0
+    """The system's proportional font."""
+    MONO = 1
+    """The monospaced font, for numbers and names."""
     HEADING = 2
-    """Bold words."""
+    """`UI`, bold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Text:
     text: str
     color: int
     size: float = 12.0
-    face: Face = Face.WORDS
+    face: Face = Face.UI
     align: Align = Align.LEFT
     width: float = 0.0
     clip: Clip | None = None

@@ -425,9 +425,9 @@ def _compose_rows(scene: BenchScene) -> DisplayList:
         _row_marks(scene, geometry, row, (dots, means, bars))
         texts += [
             Text(geometry.left - 8, y, geometry.labels[at], theme.text, LABEL_SIZE,
-                 Face.NUMBERS, Align.RIGHT, width=geometry.left - 12),
+                 Face.MONO, Align.RIGHT, width=geometry.left - 12),
             Text(geometry.right + 8, y, geometry.texts[at], theme.dim, LABEL_SIZE,
-                 Face.NUMBERS, width=scene.width - geometry.right - 8),
+                 Face.MONO, width=scene.width - geometry.right - 8),
         ]  # fmt: skip
     batches = [
         *grounds.batch(), *_row_grid(geometry, texts), *bars.batches(geometry.clip),
@@ -493,7 +493,7 @@ def _row_grid(geometry: _RowGeometry, texts: TextList) -> list[Batch]:
         at = max(min(x, geometry.scene.width - half), half)
         texts.append(
             Text(at, geometry.bottom + 10, label, theme.dim, LABEL_SIZE,
-                 Face.NUMBERS, Align.CENTER)
+                 Face.MONO, Align.CENTER)
         )  # fmt: skip
     lines.add(
         geometry.left, geometry.bottom, geometry.right, geometry.bottom, theme.line

@@ -313,7 +313,7 @@ def _levels(geometry: BuffersGeometry, axis: Axis) -> list[Batch]:
         at = min(y, geometry.area_bottom - _LABEL_SIZE / 2)
         texts.append(
             Text(geometry.time.x0 - 8, at, axis.format_value(value), theme.dim,
-                 _LABEL_SIZE, Face.NUMBERS, Align.RIGHT)
+                 _LABEL_SIZE, Face.MONO, Align.RIGHT)
         )  # fmt: skip
     return [*lines.batch(), *texts.batch()]
 
@@ -341,12 +341,12 @@ def _time_axis(geometry: BuffersGeometry) -> list[Batch]:
         if hidden is not None and hidden[0] < at + half and at - half < hidden[1]:
             continue  # half a number would stick out from under the hair line's label
         texts.append(
-            Text(at, geometry.axis_y + 11, label, theme.dim, _LABEL_SIZE, Face.NUMBERS,
+            Text(at, geometry.axis_y + 11, label, theme.dim, _LABEL_SIZE, Face.MONO,
                  Align.CENTER)
         )  # fmt: skip
     if base:
         texts.append(
-            Text(8, geometry.axis_y + 11, base, theme.dim, _LABEL_SIZE, Face.NUMBERS,
+            Text(8, geometry.axis_y + 11, base, theme.dim, _LABEL_SIZE, Face.MONO,
                  width=time.x0 - 12)
         )  # fmt: skip
     return [*grid.batch(), *marks.batch(), *texts.batch()]
@@ -503,7 +503,7 @@ def _peak(geometry: BuffersGeometry) -> list[Batch]:
         if not scene.is_figure:
             texts.append(
                 Text(time.x1 - 4, _LEGEND / 2 + 1, text, theme.text, _LABEL_SIZE,
-                     Face.NUMBERS, Align.RIGHT)
+                     Face.MONO, Align.RIGHT)
             )  # fmt: skip
         return [*lines.batch(geometry.area_clip), *texts.batch()]
     width = len(text) * _CHARACTER + 18
@@ -513,7 +513,7 @@ def _peak(geometry: BuffersGeometry) -> list[Batch]:
     pill.add(left, left + width, y - 9, y + 9, mix(theme.pane, theme.caution, 0.2),
              theme.caution)  # fmt: skip
     texts.append(
-        Text(left + width / 2, y, text, theme.text, _LABEL_SIZE, Face.NUMBERS,
+        Text(left + width / 2, y, text, theme.text, _LABEL_SIZE, Face.MONO,
              Align.CENTER, width=width)
     )  # fmt: skip
     return [*lines.batch(geometry.area_clip), *pill.batch(radius=9.0), *texts.batch()]
@@ -544,7 +544,7 @@ def _hair(geometry: BuffersGeometry) -> list[Batch]:
     y = geometry.axis_y + 11
     plate.add(left, right, y - 9, y + 9, theme.raised, theme.line)
     texts.append(
-        Text((left + right) / 2, y, text, theme.text, _LABEL_SIZE, Face.NUMBERS,
+        Text((left + right) / 2, y, text, theme.text, _LABEL_SIZE, Face.MONO,
              Align.CENTER)
     )  # fmt: skip
     return [*lines.batch(), *plate.batch(radius=4.0), *texts.batch()]

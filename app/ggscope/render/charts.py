@@ -254,7 +254,7 @@ def _grid(geometry: ChartGeometry) -> list[Batch]:
     ]
     texts += [
         Text(geometry.left - 6, float(y), scene.y.format_value(v), theme.dim,
-             LABEL_SIZE, Face.NUMBERS, Align.RIGHT, width=geometry.left - 8)
+             LABEL_SIZE, Face.MONO, Align.RIGHT, width=geometry.left - 8)
         for v, y in zip(ys, at_y, strict=True)
     ]  # fmt: skip
     middle = (geometry.left + geometry.right) / 2
@@ -283,7 +283,7 @@ def _x_label(geometry: ChartGeometry, x: float, label: str) -> Text:
     half = len(label) * _CHARACTER / 2 + 2
     x = max(min(x, geometry.scene.width - half), half)
     return Text(x, geometry.bottom + 10, label, geometry.scene.theme.dim, LABEL_SIZE,
-                Face.NUMBERS, Align.CENTER)  # fmt: skip
+                Face.MONO, Align.CENTER)  # fmt: skip
 
 
 def _lines(
@@ -383,7 +383,7 @@ def _pill(
     box = _box(
         left, left + width, middle - 8, middle + 8, ground, border=color, radius=6.0
     )
-    text = Text(left + width / 2, middle, label, theme.text, LABEL_SIZE, Face.NUMBERS,
+    text = Text(left + width / 2, middle, label, theme.text, LABEL_SIZE, Face.MONO,
                 Align.CENTER)  # fmt: skip
     return [box, TextBatch((text,))]
 
@@ -610,12 +610,12 @@ def compose_bars(scene: BarScene) -> DisplayList:
     for i, bar in enumerate(shown):
         middle = float(y0[i]) + BAR_HEIGHT / 2
         texts.append(
-            Text(label_px - 8, middle, bar.label, theme.text, LABEL_SIZE, Face.NUMBERS,
+            Text(label_px - 8, middle, bar.label, theme.text, LABEL_SIZE, Face.MONO,
                  Align.RIGHT, width=label_px - 12)
         )  # fmt: skip
         at = float(ends[i]) + 6
         texts.append(
-            Text(at, middle, bar.text, theme.dim, LABEL_SIZE, Face.NUMBERS,
+            Text(at, middle, bar.text, theme.dim, LABEL_SIZE, Face.MONO,
                  width=scene.width - at if scene.value_title else 0.0)
         )  # fmt: skip
     batches.append(TextBatch(tuple(texts)))

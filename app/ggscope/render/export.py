@@ -452,7 +452,7 @@ def _css_family(match: re.Match[str]) -> str:
     name = match[1].strip("' ")
     is_mono = "mono" in name.lower() or "courier" in name.lower()
     if name.lower() in ("", "sans serif", "sans-serif", "sans", "monospace"):
-        name = QFontInfo(font(Face.NUMBERS if is_mono else Face.WORDS, 12.0)).family()
+        name = QFontInfo(font(Face.MONO if is_mono else Face.UI, 12.0)).family()
     usual = _MONO if is_mono else _SANS
     names = [name.replace("'", ""), *(known for known in usual if known != name)]
     listed = ", ".join(f"'{known}'" for known in names if known)

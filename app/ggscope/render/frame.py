@@ -99,14 +99,14 @@ class Frame:
         head, _, rest = title.partition(" · ")
         if not rest or self._text_width(title, Face.HEADING, _TITLE_SIZE) <= max_px:
             return [(title, Face.HEADING, _TITLE_HEIGHT)]
-        return [(head, Face.HEADING, _TITLE_HEIGHT), (rest, Face.WORDS, _LINE_HEIGHT)]
+        return [(head, Face.HEADING, _TITLE_HEIGHT), (rest, Face.UI, _LINE_HEIGHT)]
 
     def _wrapped(self, entries: Sequence[Entry]) -> tuple[list[list[Entry]], int]:
         """Return the lines of a legend, and how many entries fit on none of them."""
         lines: list[list[Entry]] = []
         x = 0.0
         for number, entry in enumerate(entries):
-            entry_px = _SWATCH + 5 + self._text_width(entry.label, Face.WORDS, _SIZE)
+            entry_px = _SWATCH + 5 + self._text_width(entry.label, Face.UI, _SIZE)
             if not lines or x + entry_px > self._width - _PAD:
                 if len(lines) == _MAX_LINES:
                     return lines, len(entries) - number
@@ -147,7 +147,7 @@ class Frame:
                 batches += _sign(entry, x, y, self._theme)
                 x += _SWATCH + 5
                 texts.append(Text(x, y, entry.label, self._theme.text, _SIZE))
-                x += self._text_width(entry.label, Face.WORDS, _SIZE) + _GAP
+                x += self._text_width(entry.label, Face.UI, _SIZE) + _GAP
             y += _LINE_HEIGHT
         for bar in self._bars:
             batches += self._bar_batches(bar, y, texts)
@@ -160,22 +160,20 @@ class Frame:
 
     def _bar_space(self, bar: ColorBar) -> tuple[list[float], float]:
         """Return the widths of the texts of both ends, and the rest of the line."""
-        sides = [
-            self._text_width(w, Face.NUMBERS, _SIZE) + 6 for w in (bar.low, bar.high)
-        ]
+        sides = [self._text_width(w, Face.MONO, _SIZE) + 6 for w in (bar.low, bar.high)]
         return sides, self._width - 2 * _PAD - sum(sides)
 
     def _bar_lines(self, bar: ColorBar) -> int:
         """Return how many lines a scale takes: two where its title is long."""
         _, rest_px = self._bar_space(bar)
-        title_px = self._text_width(bar.title, Face.WORDS, _SIZE)
+        title_px = self._text_width(bar.title, Face.UI, _SIZE)
         return 1 if title_px + 10 + _MIN_BAR_PX <= rest_px else 2
 
     def _bar_batches(self, bar: ColorBar, y: float, texts: TextList) -> list[Batch]:
         """Return the colours of the scale; append its texts to `texts`."""
         theme, x = self._theme, _PAD
         sides, rest_px = self._bar_space(bar)
-        title_px = self._text_width(bar.title, Face.WORDS, _SIZE)
+        title_px = self._text_width(bar.title, Face.UI, _SIZE)
         is_beside = self._bar_lines(bar) == 1
         title_max = rest_px - 10 - _MIN_BAR_PX if is_beside else self._width - 2 * _PAD
         texts.append(
@@ -186,10 +184,10 @@ class Frame:
         else:
             y += _LINE_HEIGHT
         bar_px = max(min(_BAR_PX, rest_px), _MIN_BAR_PX)
-        texts.append(Text(x, y, bar.low, theme.text, _SIZE, Face.NUMBERS))
+        texts.append(Text(x, y, bar.low, theme.text, _SIZE, Face.MONO))
         x = round((x + sides[0]) * self._style.scale) / self._style.scale
         bar_px = round(bar_px * self._style.scale) / self._style.scale
-        texts.append(Text(x + bar_px + 6, y, bar.high, theme.text, _SIZE, Face.NUMBERS))
+        texts.append(Text(x + bar_px + 6, y, bar.high, theme.text, _SIZE, Face.MONO))
         return [color_bar(x, y - 4, bar_px, 8.0, bar.colors)]
 
 

@@ -338,7 +338,7 @@ def _row_labels(place: GridGeometry) -> list[Text]:
         middle = float(edges[row] + edges[row + 1]) / 2
         labels.append(
             Text(place.left - 6, middle, scene.row_labels[row], scene.theme.dim,
-                 LABEL_SIZE, Face.NUMBERS, Align.RIGHT, width=place.left - 8)
+                 LABEL_SIZE, Face.MONO, Align.RIGHT, width=place.left - 8)
         )  # fmt: skip
     return labels
 
@@ -352,7 +352,7 @@ def _column_labels(place: GridGeometry) -> list[Text]:
         middle = float(edges[column] + edges[column + 1]) / 2
         labels.append(
             Text(middle, place.bottom + 9, scene.column_labels[column],
-                 scene.theme.dim, LABEL_SIZE, Face.NUMBERS, Align.CENTER)
+                 scene.theme.dim, LABEL_SIZE, Face.MONO, Align.CENTER)
         )  # fmt: skip
     return labels
 
@@ -410,7 +410,7 @@ def _bar(place: GridGeometry, texts: list[Text]) -> list[Batch]:
         return []
     y = 14.0
     for x, label, align in ((x1 + 6, high, Align.LEFT), (x0 - 6, low, Align.RIGHT)):
-        texts.append(Text(x, y, label, theme.dim, LABEL_SIZE, Face.NUMBERS, align))
+        texts.append(Text(x, y, label, theme.dim, LABEL_SIZE, Face.MONO, align))
     title_px = len(scene.value_title) * _CHARACTER * 0.9
     used = _TITLE_X + len(scene.title) * 7.2 + 16
     if scene.value_title and start - 8 - title_px > used:

@@ -166,13 +166,13 @@ def _add_file(
     y0, y1 = top + FILE_PX - BAR_PX - 4, top + FILE_PX - 4
     middle, end = (top + y0) / 2, int(tensors.ends[file])
     name = Text(
-        PAD_PX, middle, tensors.files[file], theme.dim, 11.0, Face.NUMBERS,
+        PAD_PX, middle, tensors.files[file], theme.dim, 11.0, Face.MONO,
         width=space * 0.7,
     )  # fmt: skip
     total = f"{format_offset(end)} · {format_bytes(end)}"
     texts.append(name)
     texts.append(
-        Text(scene.width - PAD_PX, middle, total, theme.dim, 11.0, Face.NUMBERS,
+        Text(scene.width - PAD_PX, middle, total, theme.dim, 11.0, Face.MONO,
              Align.RIGHT)
     )  # fmt: skip
     ground.add(PAD_PX, PAD_PX + space, y0, y1, theme.lane)

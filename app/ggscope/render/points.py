@@ -536,7 +536,7 @@ def _apart(geometry: PointsGeometry, texts: Sequence[Text]) -> list[Text]:
     """Return the texts that are in the picture and on no other one; titles first."""
     chosen: list[Text] = []
     boxes: list[tuple[float, float, float]] = []
-    is_title = [text.face is Face.WORDS for text in texts]
+    is_title = [text.face is Face.UI for text in texts]
     for text, _ in sorted(zip(texts, is_title, strict=True), key=lambda t: not t[1]):
         width = len(text.text) * CHARACTER_PX
         left = text.x - width * {Align.LEFT: 0.0, Align.CENTER: 0.5}.get(text.align, 1)
@@ -561,7 +561,7 @@ def _title(geometry: PointsGeometry, x: float, y: float, text: str) -> Text:
 
 
 def _label(scene: PointsScene, x: float, y: float, text: str, out: float) -> Text:
-    face = Face.NUMBERS
+    face = Face.MONO
     return Text(x, y, text, scene.theme.dim, _LABEL_SIZE, face, _align(out))
 
 
@@ -707,7 +707,7 @@ def _stack(geometry: PointsGeometry) -> list[Batch]:
         time = format_duration(ticks, scene.trace.clock.unit) if is_known else "–"
         texts.append(Text(x0 + 6, middle, f"layer {layer}", ink, _LABEL_SIZE))
         texts.append(
-            Text(x1 - 6, middle, time, ink, _LABEL_SIZE, Face.NUMBERS, Align.RIGHT)
+            Text(x1 - 6, middle, time, ink, _LABEL_SIZE, Face.MONO, Align.RIGHT)
         )
     title = f"op time · {scene.of}" if scene.of else "op time by layer"
     x0, x1, *_ = geometry.layer_box(0)

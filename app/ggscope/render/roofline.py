@@ -199,7 +199,7 @@ def _names(scene: RooflineScene, geometry: ChartGeometry) -> list[Batch]:
                 taken.append(box)
                 texts.append(
                     Text(float(left), float(py[i]), text, scene.theme.text,
-                         LABEL_SIZE, Face.NUMBERS)
+                         LABEL_SIZE, Face.MONO)
                 )  # fmt: skip
                 break
     return texts.batch()

@@ -21,7 +21,7 @@ class StaticLayerCache:
         batches = picture.batches[layer.first : layer.stop]
         scale, background = picture.scale, picture.background
         # Batches are equal where they are the same objects.
-        key = (area, scale, background, font(Face.WORDS, 12.0), *batches)
+        key = (area, scale, background, font(Face.UI, 12.0), *batches)
         cached = self._images.get(number)
         if cached is not None and cached[0] == key:
             return cached[1]

@@ -27,7 +27,7 @@ def font(face: Face, size: float) -> QFont:
     Words have the application's typeface, numbers and names the system's monospaced
     one. Shared: do not change the result.
     """
-    if face is Face.NUMBERS:
+    if face is Face.MONO:
         qfont = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
         qfont.setStyleHint(QFont.StyleHint.Monospace)
     else:

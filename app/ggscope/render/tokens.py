@@ -481,7 +481,7 @@ def _cut_labels(
         if left >= geometry.left:
             texts.append(
                 Text(left + 4, geometry.top + 6, format_duration(value, unit),
-                     scene.theme.text, LABEL_SIZE, Face.NUMBERS)
+                     scene.theme.text, LABEL_SIZE, Face.MONO)
             )  # fmt: skip
     return texts.batch()
 

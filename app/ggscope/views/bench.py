@@ -66,7 +66,7 @@ from ggscope.views.base.widgets import (
     lay_out,
     scaled,
     set_label_color,
-    words_font,
+    ui_font,
 )
 
 _TABLE, _CHART = "bench-table", "bench-chart"
@@ -183,7 +183,7 @@ class BenchView(PaintedView):
         self.table.keep_selection_from_header()
         self.compared = Label(parent=self)
         self.compared.setObjectName("bench_comparison")
-        self.compared.setFont(words_font(12))
+        self.compared.setFont(ui_font(12))
         self.compared.setWordWrap(True)
         self.compared.setMargin(6)
         self.compared.setTextInteractionFlags(

@@ -48,7 +48,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 
 NAME, NOTE = 1, 5
@@ -285,7 +285,7 @@ class BookmarksView(View):
         undo = "Undo"
         self.undo_button = tool_button(head, undo, undo, self.table.undo_requested)
         self.location = ElidedLabel(head)
-        self.location.setFont(words_font(12))
+        self.location.setFont(ui_font(12))
         menu = QMenu(self)
         add_action(menu, "Copy as TSV", partial(self._copy_all, "tsv"))
         add_action(menu, "Copy as Markdown", partial(self._copy_all, "markdown"))

@@ -19,7 +19,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 
 
@@ -68,9 +68,9 @@ class ConsoleView(View):
     def _make_head(self, parent: Widget) -> Widget:
         head = Widget(parent)
         self.state = Label(parent=head)
-        self.state.setFont(words_font(12, bold=True))
+        self.state.setFont(ui_font(12, bold=True))
         self.message = ElidedLabel(head, mode=Qt.TextElideMode.ElideMiddle)
-        self.message.setFont(words_font(12))
+        self.message.setFont(ui_font(12))
         self.open = tool_button(head, "Open recording", "Open the file in a new tab")
         self.again = tool_button(
             head,

@@ -35,7 +35,7 @@ from ggscope.views.base.widgets import (
     lay_out,
     mono_font,
     set_label_color,
-    words_font,
+    ui_font,
 )
 
 _GIB = 1 << 30
@@ -70,7 +70,7 @@ class FlagCard(QWidget):
         )
         self._effect, self._rests_on = Label(parent=self), Label(parent=self)
         for text in (self._effect, self._rests_on):
-            text.setFont(words_font(12))
+            text.setFont(ui_font(12))
             text.setWordWrap(True)
         head = QHBoxLayout()
         buttons = self.save_button, self.copy_button

@@ -41,7 +41,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 
 MAX_FAILURES = 200
@@ -171,7 +171,7 @@ class ProblemsView(View):
             button.toggled.connect(self._show)
         self._note = Label(parent=head)
         self._note.setObjectName("problems_note")
-        self._note.setFont(words_font(12))
+        self._note.setFont(ui_font(12))
         menu = QMenu(self)
         self.table.fill_menu(menu)
         tip = "Copy as text or table"
@@ -190,7 +190,7 @@ class ProblemsView(View):
     def _lay_out(self, head: QWidget) -> None:
         self._full = Label(parent=self)
         self._full.setObjectName("problem_text")
-        self._full.setFont(words_font(12))
+        self._full.setFont(ui_font(12))
         self._full.setWordWrap(True)
         self._full.setContentsMargins(12, 8, 12, 8)
         self._full.setAccessibleName("Full text of the problem")

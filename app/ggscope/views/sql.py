@@ -47,7 +47,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 
 MAX_ROWS = 5_000
@@ -150,7 +150,7 @@ class SqlView(View):
         )
         self.about = ElidedLabel(head)
         self.about.setObjectName("table_about")
-        self.about.setFont(words_font(12))
+        self.about.setFont(ui_font(12))
         shown = (self.run_button, self.stop_button, self.plot_button, history)
         self._buttons = shown
         lay_out(

@@ -191,7 +191,7 @@ def test_names_of_rows_never_lie_over_each_other(kind: RowKind, height: int) -> 
         for batch in compose_heatmap(scene).batches
         if isinstance(batch, TextBatch)
         for text in batch.texts
-        if text.x == place.x.x0 - 6 and text.face is Face.NUMBERS
+        if text.x == place.x.x0 - 6 and text.face is Face.MONO
         and place.heat[0] <= text.y <= place.heat[1]
     ]  # fmt: skip
 

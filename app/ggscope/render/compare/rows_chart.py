@@ -180,13 +180,13 @@ def _add_bar(
 def _add_labels(g: RowsGeometry, row: RowBar, y: float, texts: TextList) -> None:
     theme, middle = g.scene.theme, y + g.row_px / 2
     color = theme.dim if row.is_dim else theme.text
-    face = Face.HEADING if row.is_total else Face.WORDS
+    face = Face.HEADING if row.is_total else Face.UI
     texts.append(
         Text(g.left - _PAD, middle, row.label, color, LABEL_SIZE, face, Align.RIGHT,
              width=g.left - 1.4 * _PAD)
     )  # fmt: skip
     texts.append(
-        Text(g.right + _PAD, middle, row.text, color, LABEL_SIZE, Face.NUMBERS,
+        Text(g.right + _PAD, middle, row.text, color, LABEL_SIZE, Face.MONO,
              width=g.scene.width - g.right - 1.4 * _PAD)
     )  # fmt: skip
 
@@ -202,7 +202,7 @@ def _add_axis(g: RowsGeometry, grid: LineList, texts: TextList) -> None:
         half = ceil(len(text) * _CHARACTER / 2)
         if x - half > end and x + half <= scene.width:
             texts.append(
-                Text(x, g.bottom + 10, text, theme.dim, LABEL_SIZE, Face.NUMBERS,
+                Text(x, g.bottom + 10, text, theme.dim, LABEL_SIZE, Face.MONO,
                      Align.CENTER)
             )  # fmt: skip
             end = x + half + 6

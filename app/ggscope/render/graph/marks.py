@@ -186,7 +186,7 @@ def _kinds(scene: GraphScene, width: float) -> list[Batch]:
     rects, texts = RectList(), TextList()
     swatch, gap, x, y = 10.0, 14.0, _MARGIN + 2, LEGEND_HEIGHT / 2
     for word, color in scene.look.legend:
-        length = swatch + 5 + scene.measurer.width(word, Face.WORDS, _LEGEND_PX)
+        length = swatch + 5 + scene.measurer.width(word, Face.UI, _LEGEND_PX)
         if x + length > width - _MARGIN:
             break
         rects.add(x, x + swatch, y - swatch / 2, y + swatch / 2, color)
@@ -200,7 +200,7 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
     texts, rects, batches = TextList(), RectList(), list[Batch]()
     word, low, high = _heat_text(scene), _lowest(scene), _highest(scene)
     size, bar, y = _LEGEND_PX, 90.0, LEGEND_HEIGHT / 2
-    pieces = [scene.measurer.width(w, Face.WORDS, size) for w in (word, low, high)]
+    pieces = [scene.measurer.width(w, Face.UI, size) for w in (word, low, high)]
     missing = "not in the trace"
     x = _MARGIN + 2
     if x + sum(pieces) + bar + 26 <= width:  # else the scale alone
@@ -212,7 +212,7 @@ def _heat_legend(scene: GraphScene, width: float) -> list[Batch]:
     x += bar + 6
     texts.append(Text(x, y, high, theme.text, size))
     x += pieces[2] + 16
-    if x + 20 + scene.measurer.width(missing, Face.WORDS, size) <= width:
+    if x + 20 + scene.measurer.width(missing, Face.UI, size) <= width:
         rects.add(x, x + 14, y - 5, y + 5, theme.line, theme.line,
                   int(Pattern.FAINT_HATCH))  # fmt: skip
         texts.append(Text(x + 20, y, missing, theme.dim, size))

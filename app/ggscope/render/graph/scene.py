@@ -224,14 +224,14 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_dimmed: bool) -> lis
         top = middle - (len(lines) - 1) * _SHORT_PX / 2
         return [
             Text((x0 + x1) / 2, top + i * _SHORT_PX, word, color, _SHORT_PX,
-                 Face.WORDS, Align.CENTER, x1 - x0 - 4, clip)
+                 Face.UI, Align.CENTER, x1 - x0 - 4, clip)
             for i, word in enumerate(lines)
         ]  # fmt: skip
     size, small = font_size(scene, _NAME_PX), font_size(scene, _SMALL_PX)
     if is_input:
         title = input_title(trace, graph, node)
         # A sentence of letters of one width does not fit into the box.
-        face = Face.NUMBERS if title == name else Face.WORDS
+        face = Face.MONO if title == name else Face.UI
         return [
             Text(x0 + inset, middle, title or "–", color, small, face, width=space,
                  clip=clip)
@@ -243,9 +243,9 @@ def _node(scene: GraphScene, box: int, place: _Place, *, is_dimmed: bool) -> lis
     step = (y1 - y0) * 0.2
     first = op if not name else f"{op} {name}" if op else name
     return [
-        Text(x0 + inset, middle - step, first, color, size, Face.WORDS, width=space,
+        Text(x0 + inset, middle - step, first, color, size, Face.UI, width=space,
              clip=clip),
-        Text(x0 + inset, middle + step, second, color, small, Face.NUMBERS,
+        Text(x0 + inset, middle + step, second, color, small, Face.MONO,
              width=space, clip=clip),
     ]  # fmt: skip
 
@@ -286,7 +286,7 @@ def _layer(
     return [
         Text(x0 + inset, middle, title, color, large, Face.HEADING, width=space * 0.45,
              clip=clip),
-        Text(x1 - inset, middle, inside, quiet, small, Face.WORDS, Align.RIGHT,
+        Text(x1 - inset, middle, inside, quiet, small, Face.UI, Align.RIGHT,
              space * 0.55, clip),
     ]  # fmt: skip
 
@@ -313,6 +313,6 @@ def _stub_texts(scene: GraphScene) -> list[Text]:
         text = name + (f" +{len(nodes) - 1}" if len(nodes) > 1 else "")
         texts.append(
             Text(float(px) + 5, float(py) - 1, text, scene.theme.caution, size,
-                 Face.NUMBERS, width=110 * scene.zoom, clip=scene.clip)
+                 Face.MONO, width=110 * scene.zoom, clip=scene.clip)
         )  # fmt: skip
     return texts

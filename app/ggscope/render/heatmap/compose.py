@@ -88,10 +88,10 @@ def offset_axis(geometry: HeatGeometry) -> list[Batch]:
     for x, offset in zip(xs.tolist(), offsets.tolist(), strict=True):
         label = _gib(offset, _step(geometry)) if in_gib else format_offset(offset)
         if (
-            x + geometry.scene.measurer.width(label, Face.NUMBERS, _SIZE) + 4
+            x + geometry.scene.measurer.width(label, Face.MONO, _SIZE) + 4
             <= scene.width
         ):
-            texts.append(Text(x + 3, top + 10, label, theme.dim, _SIZE, Face.NUMBERS))
+            texts.append(Text(x + 3, top + 10, label, theme.dim, _SIZE, Face.MONO))
     right = geometry.x.x0 - 6
     texts.append(Text(right, top + 10, "offset", theme.dim, _SIZE, align=Align.RIGHT))
     return [*lines.batch(), *texts.batch()]
@@ -179,11 +179,11 @@ def _row_labels(geometry: HeatGeometry) -> list[Batch]:
             has_title = label.startswith("no ") or scene.base.rows.kind == "time"
             if (
                 not has_title
-                and geometry.scene.measurer.width(titled, Face.NUMBERS, _SIZE) <= max_px
+                and geometry.scene.measurer.width(titled, Face.MONO, _SIZE) <= max_px
             ):
                 label = titled
         texts.append(
-            Text(geometry.x.x0 - 6, y, label, theme.dim, _SIZE, Face.NUMBERS,
+            Text(geometry.x.x0 - 6, y, label, theme.dim, _SIZE, Face.MONO,
                  Align.RIGHT, width=max_px)
         )  # fmt: skip
     return texts.batch()
@@ -254,7 +254,7 @@ def _layer_band(
         label = f"layer {layer[i]}" if width > 54 else f"{layer[i]}"
         middle = float(x0[i] + x1[i]) / 2
         texts.append(
-            Text(middle, (top + bottom) / 2, label, theme.text, _SIZE - 1, Face.NUMBERS,
+            Text(middle, (top + bottom) / 2, label, theme.text, _SIZE - 1, Face.MONO,
                  Align.CENTER, width=width - 2)
         )  # fmt: skip
     return [*rects.batch(), *texts.batch()]
@@ -283,7 +283,7 @@ def _name_band(geometry: HeatGeometry, runs: I64, begin: I64, stop: I64) -> list
             name = scene.unit_name(first)
         texts.append(
             Text(float(x0[i]) + 4, (top + bottom) / 2, name, theme.dim, _SIZE - 1,
-                 Face.NUMBERS, width=width - 6)
+                 Face.MONO, width=width - 6)
         )  # fmt: skip
     return [*rects.batch(), *texts.batch()]
 
@@ -312,23 +312,20 @@ def foot(geometry: HeatGeometry, scale: ColorScale) -> list[Batch]:
     scale_text = scale_label(scene, scale)
     right = scene.width - 10
     texts = TextList()
-    right = _right_text(geometry, texts, high, right, y, theme.dim, Face.NUMBERS)
+    right = _right_text(geometry, texts, high, right, y, theme.dim, Face.MONO)
     bar_left = right - _BAR_PX - 6
     name = map_on(scene.colors, theme)
     bar = color_bar(bar_left, y - 5, _BAR_PX, 10, name)
-    left = _right_text(geometry, texts, low, bar_left - 6, y, theme.dim, Face.NUMBERS)
+    left = _right_text(geometry, texts, low, bar_left - 6, y, theme.dim, Face.MONO)
     if bar_left < 60:
         return []
     # Where not all fits: the text of the scale goes first, then the swatch.
     swatches, begin = _swatches(geometry, y)
     if begin > left:
         swatches, begin = [], 12.0
-    if (
-        left - 12 - geometry.scene.measurer.width(scale_text, Face.WORDS, _SIZE)
-        >= begin
-    ):
+    if left - 12 - geometry.scene.measurer.width(scale_text, Face.UI, _SIZE) >= begin:
         left = _right_text(
-            geometry, texts, scale_text, left - 12, y, theme.dim, Face.WORDS
+            geometry, texts, scale_text, left - 12, y, theme.dim, Face.UI
         )
     if left - begin > 80:
         texts.append(
@@ -409,7 +406,7 @@ def _swatches(geometry: HeatGeometry, y: float) -> tuple[list[Batch], float]:
     for text, color, pattern in untouched_meanings(geometry.scene):
         rects.add(end, end + 12, y - 5, y + 5, color, pattern=int(pattern))
         texts.append(Text(end + 17, y, text, theme.dim, _SIZE))
-        end += 17 + geometry.scene.measurer.width(text, Face.WORDS, _SIZE) + 18
+        end += 17 + geometry.scene.measurer.width(text, Face.UI, _SIZE) + 18
     batches: list[Batch] = [*rects.batch()]
     if geometry.held[1] > geometry.held[0]:
         text = "none to all of a tensor in the page cache (measured)"
@@ -417,7 +414,7 @@ def _swatches(geometry: HeatGeometry, y: float) -> tuple[list[Batch], float]:
         ys = np.array([y - 5], np.float32), np.array([y + 5], np.float32)
         batches.append(ImageBatch(shades, end, end + 33, *ys))
         texts.append(Text(end + 38, y, text, theme.dim, _SIZE))
-        end += 38 + geometry.scene.measurer.width(text, Face.WORDS, _SIZE) + 18
+        end += 38 + geometry.scene.measurer.width(text, Face.UI, _SIZE) + 18
     return [*batches, *texts.batch()], end
 
 
@@ -725,7 +722,7 @@ def _curve(geometry: HeatGeometry) -> list[Batch]:
     if not high:
         return []
     maximum = format_count(int(high))
-    label = Text(geometry.x.x0 - 6, top + 7, maximum, theme.dim, 10, Face.NUMBERS,
+    label = Text(geometry.x.x0 - 6, top + 7, maximum, theme.dim, 10, Face.MONO,
                  Align.RIGHT)  # fmt: skip
     steps = _step_area if geometry.scene.is_figure else _step_image
     return [steps(geometry, counts / high), *TextList([label]).batch()]
@@ -902,14 +899,14 @@ def mark_text(scene: HeatScene, mark: HeatMark) -> str:
 def _pill(geometry: HeatGeometry, mark: HeatMark, x: float, y: float) -> list[Batch]:
     theme = geometry.scene.theme
     extent = mark_text(geometry.scene, mark)
-    half = geometry.scene.measurer.width(extent, Face.NUMBERS, _PILL_SIZE) / 2 + 9
+    half = geometry.scene.measurer.width(extent, Face.MONO, _PILL_SIZE) / 2 + 9
     x = max(min(x, geometry.x.x1 - half - 2), geometry.x.x0 + half + 2)
     y = geometry.x.snap(min(y, geometry.heat[1] - 10))
     pill = RectList()
     pill.add(
         geometry.x.snap(x - half), geometry.x.snap(x + half), y - 9, y + 9, theme.accent
     )
-    text = Text(x, y, extent, label_color(theme.accent), _PILL_SIZE, Face.NUMBERS,
+    text = Text(x, y, extent, label_color(theme.accent), _PILL_SIZE, Face.MONO,
                 Align.CENTER)  # fmt: skip
     return [*pill.batch(radius=9.0), *TextList([text]).batch()]
 

@@ -154,7 +154,7 @@ def _plot(geometry: NpuGeometry, plot: AddressPlot) -> list[Batch]:
         lines.add(time.x0, y, time.x1, y, theme.grid)
         texts.append(
             Text(time.x0 - 6, min(max(y, plot.top + 6), plot.bottom - 5), label,
-                 theme.dim, LABEL_SIZE, Face.NUMBERS, Align.RIGHT)
+                 theme.dim, LABEL_SIZE, Face.MONO, Align.RIGHT)
         )  # fmt: skip
     clip = Clip(time.x0, plot.top, time.x1 - time.x0, plot.bottom - plot.top)
     return [

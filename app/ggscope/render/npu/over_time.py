@@ -161,7 +161,7 @@ def _label(geometry: NpuGeometry, name: str, label: str, y: float) -> list[Batch
     )  # fmt: skip
     if label:
         texts.append(
-            Text(x0 - 6, y, label, theme.dim, LABEL_SIZE, Face.NUMBERS, Align.RIGHT,
+            Text(x0 - 6, y, label, theme.dim, LABEL_SIZE, Face.MONO, Align.RIGHT,
                  clip=clip)
         )  # fmt: skip
     return texts.batch()
@@ -321,7 +321,7 @@ def _profile(geometry: NpuGeometry, row: Row, y0: float, y1: float) -> list[Batc
             ) * (y1 - y0)
             into.add(time.x0, y, time.x1, y, theme.caution)
             texts.append(
-                Text(time.x0 - 6, y, label, theme.dim, LABEL_SIZE, Face.NUMBERS,
+                Text(time.x0 - 6, y, label, theme.dim, LABEL_SIZE, Face.MONO,
                      Align.RIGHT, clip=geometry.row_clip)
             )  # fmt: skip
     else:
@@ -394,11 +394,11 @@ def time_axis(geometry: NpuGeometry) -> list[Batch]:
         half = len(label) * _CHARACTER / 2
         at = max(min(x, scene.width - half - 2), time.x0 + half * 0.2)
         texts.append(
-            Text(at, 10, label, theme.dim, LABEL_SIZE, Face.NUMBERS, Align.CENTER)
+            Text(at, 10, label, theme.dim, LABEL_SIZE, Face.MONO, Align.CENTER)
         )
     title = axis.base or ("cycles" if scene.trace.clock.unit == "cycle" else "time")
     texts.append(
-        Text(8, 10, title, theme.dim, LABEL_SIZE, Face.NUMBERS, width=time.x0 - 12)
+        Text(8, 10, title, theme.dim, LABEL_SIZE, Face.MONO, width=time.x0 - 12)
     )
     return [*ground.batch(), *marks.batch(), *texts.batch()]
 

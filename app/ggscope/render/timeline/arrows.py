@@ -328,7 +328,7 @@ def _add_plate(
             text,
             theme.text,
             _TEXT_SIZE,
-            Face.NUMBERS,
+            Face.MONO,
             Align.CENTER,
             clip=_area(geometry),
         )

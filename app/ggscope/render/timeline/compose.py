@@ -218,7 +218,7 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
                 label,
                 theme.dim,
                 LABEL_SIZE,
-                Face.NUMBERS,
+                Face.MONO,
                 Align.CENTER,
                 clip=right,
             )
@@ -237,7 +237,7 @@ def axis_batches(geometry: TimelineGeometry, axis: Axis) -> list[Batch]:
                     label,
                     theme.dim,
                     _NUMBER_SIZE,
-                    Face.NUMBERS,
+                    Face.MONO,
                     width=time.x0 - HEAD_PAD,
                 )
             )
@@ -310,7 +310,7 @@ def _add_group(
                 format_count(box.count),
                 theme.dim,
                 _NUMBER_SIZE,
-                Face.NUMBERS,
+                Face.MONO,
                 Align.RIGHT,
                 clip=clip,
             )
@@ -326,9 +326,9 @@ def figure_header_width(
         if box.lane is None:
             width_px = text_width(box.title, Face.HEADING, _FIGURE_SIZE)
         else:
-            width_px = text_width(box.title, Face.WORDS, _FIGURE_SIZE)
+            width_px = text_width(box.title, Face.UI, _FIGURE_SIZE)
             if labels := track_of(box.lane).axis_labels(trace):
-                ends = [text_width(x, Face.NUMBERS, _NUMBER_SIZE) for x in labels]
+                ends = [text_width(x, Face.MONO, _NUMBER_SIZE) for x in labels]
                 # In high lanes they stand above and below the name.
                 beside = width_px + max(ends) + _LABEL_GAP_PX
                 width_px = beside if _is_low(box) else max(width_px, *ends)
@@ -389,11 +389,11 @@ def _add_axis_labels(
     if not labels:
         return 0.0
     width = max(
-        scene.measurer.width(label, Face.NUMBERS, _NUMBER_SIZE) for label in labels
+        scene.measurer.width(label, Face.MONO, _NUMBER_SIZE) for label in labels
     )
     indent = _FIGURE_INDENT if scene.is_figure else _LANE_INDENT
     size = _FIGURE_SIZE if scene.is_figure else _LANE_SIZE
-    name = scene.measurer.width(box.title, Face.WORDS, size)
+    name = scene.measurer.width(box.title, Face.UI, size)
     beside = min(name, _MIN_NAME_PX) if _is_low(box) else 0.0
     if indent + beside + width + HEAD_PAD > edge:
         return 0.0
@@ -405,7 +405,7 @@ def _add_axis_labels(
     for label, at in ends.items():
         texts.append(
             Text(edge - _AXIS_GAP_PX, at, label, scene.theme.dim, _NUMBER_SIZE,
-                 Face.NUMBERS, Align.RIGHT, clip=clip)
+                 Face.MONO, Align.RIGHT, clip=clip)
         )  # fmt: skip
     return width + _LABEL_GAP_PX
 
@@ -467,7 +467,7 @@ def _add_lane(
             box.title,
             theme.text,
             min(_LANE_SIZE, box.row_height - 3),
-            Face.HEADING if leads else Face.WORDS,
+            Face.HEADING if leads else Face.UI,
             width=width,
             clip=clip,
         )
@@ -480,7 +480,7 @@ def _add_lane(
                 f"+ {deeper:,} deeper levels",
                 theme.caution,
                 min(_NUMBER_SIZE, box.row_height - 3),
-                Face.WORDS,
+                Face.UI,
                 width=edge - indent - HEAD_PAD,
                 clip=clip,
             )
@@ -493,7 +493,7 @@ def _note_text(
     note: str, box: LaneBox, edge: float, middle: float, clip: Clip, theme: Theme
 ) -> Text:
     size = min(_NUMBER_SIZE, box.row_height - 3)
-    x, face, right = edge - HEAD_PAD, Face.NUMBERS, Align.RIGHT
+    x, face, right = edge - HEAD_PAD, Face.MONO, Align.RIGHT
     return Text(x, middle, note, theme.dim, size, face, right, clip=clip)
 
 
@@ -631,7 +631,7 @@ def _unknown_label(
     half, high = len(message) * size * 0.28 + _PLATE_PX, size * 0.75 + 2
     plate = RectList()
     plate.add(x - half, x + half, y - high, y + high, ground)
-    text = Text(x, y, message, theme.text, size, Face.WORDS, Align.CENTER)
+    text = Text(x, y, message, theme.text, size, Face.UI, Align.CENTER)
     return [*plate.batch(radius=4.0), TextBatch((text,))]
 
 
@@ -766,7 +766,7 @@ def _empty_picture(scene: TimelineScene) -> DisplayList:
             body,
             theme.dim,
             12,
-            Face.WORDS,
+            Face.UI,
             Align.CENTER,
             width=scene.width - 24,
         ),

@@ -269,7 +269,7 @@ class LanesDraft:
                         reason,
                         self._theme.text,
                         10.0,
-                        Face.WORDS,
+                        Face.UI,
                         Align.CENTER,
                         width=width - 4,
                         clip=self.clip,

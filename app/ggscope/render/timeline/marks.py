@@ -157,7 +157,7 @@ def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             name = strings[int(spans.name[i])] if spans.name is not None else ""
             if name and fade - x0 > 8 * len(name):
                 label = Text(
-                    x0 + 4, (top + bottom) / 2, name, theme.pane, PILL_SIZE, Face.WORDS,
+                    x0 + 4, (top + bottom) / 2, name, theme.pane, PILL_SIZE, Face.UI,
                     width=fade - x0 - 8, clip=geometry.clip_of(box),
                     keeps_left=int(spans.start[i]) < scene.visible.start,
                 )  # fmt: skip
@@ -420,7 +420,7 @@ def _pill(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             duration,
             label_color(scene.theme.accent),
             PILL_SIZE,
-            Face.NUMBERS,
+            Face.MONO,
             Align.CENTER,
         )
     )
@@ -631,9 +631,7 @@ def _time_label(geometry: TimelineGeometry) -> list[Batch]:
         scene.theme.raised,
         scene.theme.line,
     )
-    texts.append(
-        Text(x, y, text, scene.theme.text, PILL_SIZE, Face.NUMBERS, Align.CENTER)
-    )
+    texts.append(Text(x, y, text, scene.theme.text, PILL_SIZE, Face.MONO, Align.CENTER))
     return [*plate.batch(radius=4.0), *texts.batch()]
 
 
@@ -680,7 +678,7 @@ def _flags(geometry: TimelineGeometry, notes: Sequence[NoteLabel]) -> list[Batch
         plates.add(left, right, y - 5.5, y + 5.5, ground, color)
         text_px = right - left - 4
         texts.append(
-            Text(left + 4, y, name, scene.theme.text, 9, Face.NUMBERS, width=text_px)
+            Text(left + 4, y, name, scene.theme.text, 9, Face.MONO, width=text_px)
         )
     return [
         *plates.batch(radius=2.0),

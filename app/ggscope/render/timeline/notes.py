@@ -240,7 +240,7 @@ def note_plates(
         text_px = label.right - label.left - _PADDING_PX + 2
         if text_px >= _LETTER_PX:
             texts.append(
-                Text(left, y, label.text, theme.text, LABEL_SIZE, Face.NUMBERS,
+                Text(left, y, label.text, theme.text, LABEL_SIZE, Face.MONO,
                      width=text_px)
             )  # fmt: skip
     return plates, bars, texts

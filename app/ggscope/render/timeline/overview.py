@@ -302,7 +302,7 @@ def _phase_names(scene: OverviewScene, time: TimeScale) -> list[Batch]:
         taken = x0 + min(len(text) * 6.0 + 8, x1 - x0)
         plates.add(x0, taken, y - 7, y + 7, with_alpha(theme.pane, 0.72))
         texts.append(
-            Text(x0 + 4, y, text, theme.text, _TEXT_SIZE, Face.WORDS, width=x1 - x0 - 6)
+            Text(x0 + 4, y, text, theme.text, _TEXT_SIZE, Face.UI, width=x1 - x0 - 6)
         )
     return [*plates.batch(), *texts.batch()]
 

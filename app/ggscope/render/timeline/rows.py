@@ -698,7 +698,7 @@ class RowsDraft:
                     self._trace.span_name(span),
                     label_color(ground),
                     height,
-                    Face.WORDS,
+                    Face.UI,
                     width=span_px - 8,
                     clip=self._clip,
                     keeps_left=is_cut,
@@ -809,7 +809,7 @@ def token_labels(
     is_whole = ~(wide.at_left | wide.at_right)[labelled]
     form = int(
         all(
-            text_width(whole, Face.WORDS, LABEL_SIZE) <= px
+            text_width(whole, Face.UI, LABEL_SIZE) <= px
             for (_, whole), px, counts in zip(names, label_px, is_whole, strict=True)
             if counts
         )
@@ -824,7 +824,7 @@ def token_labels(
         if inputs := _token_inputs(trace, span):
             longer += [f"{label} · {inputs}", f"{label} {took} · {inputs}"]
         for more in longer:
-            if text_width(more, Face.WORDS, LABEL_SIZE) <= width:
+            if text_width(more, Face.UI, LABEL_SIZE) <= width:
                 label = more
         text = Text(
             float(wide.x0[i]) + 7,
@@ -832,7 +832,7 @@ def token_labels(
             label,
             _readable(selected_color if marked[i] else theme.text, fill[i]),
             LABEL_SIZE,
-            Face.WORDS,
+            Face.UI,
             width=width,
             clip=clip,
             keeps_left=bool(wide.at_left[i]),

@@ -75,7 +75,7 @@ def _readout(geometry: TimelineGeometry, x0: float, x1: float, y: float) -> list
                 text,
                 theme.dim if number else theme.text,
                 _SIZE,
-                Face.NUMBERS,
+                Face.MONO,
                 Align.CENTER,
             )
         )

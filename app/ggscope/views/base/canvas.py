@@ -629,7 +629,7 @@ class PaintedView(View):
         lines = [
             (line, color, size)
             for text, color, size in looks
-            for line in wrapped(text, Face.WORDS, size, space)
+            for line in wrapped(text, Face.UI, size, space)
         ]
         # Upwards from the middle: a button may stand below, see `ViewHost`.
         last = height / 2 + (11 if sentence else -9)

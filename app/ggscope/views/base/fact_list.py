@@ -10,7 +10,7 @@ from ggscope.render.theme import Theme
 from ggscope.sanitize import html, one_line, plain
 from ggscope.views.base.safe_text import set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import mono_font, qcolor, scaled, words_font
+from ggscope.views.base.widgets import mono_font, qcolor, scaled, ui_font
 
 _MAX_HEIGHTS = 2_000
 """Rows whose heights are remembered."""
@@ -20,9 +20,9 @@ class _Faces:
     """Metrics of the faces of a list, asked for once for all of its rows."""
 
     def __init__(self) -> None:
-        self.label = QFontMetrics(words_font(12))
+        self.label = QFontMetrics(ui_font(12))
         self.value = QFontMetrics(mono_font(12))
-        self.text = QFontMetrics(words_font(11.5))
+        self.text = QFontMetrics(ui_font(11.5))
 
 
 @guarded
@@ -183,7 +183,7 @@ class FactList(QWidget):
         faces: _Faces,
     ) -> None:
         inner = box.adjusted(0, scaled(3), 0, -scaled(3))
-        painter.setFont(words_font(12))
+        painter.setFont(ui_font(12))
         painter.setPen(qcolor(theme.dim))
         # Words and figures come in two faces: share the baseline, not the top.
         baseline = inner.top() + faces.value.ascent()
@@ -194,7 +194,7 @@ class FactList(QWidget):
             area.setTop(area.top() + scaled(16))
         for text, is_text_face in self._lines(fact):
             missing = text == NOT_AVAILABLE
-            painter.setFont(words_font(11.5) if is_text_face else mono_font(12))
+            painter.setFont(ui_font(11.5) if is_text_face else mono_font(12))
             color = (
                 theme.caution if is_text_face else theme.dim if missing else theme.text
             )

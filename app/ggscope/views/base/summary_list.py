@@ -35,7 +35,7 @@ from ggscope.views.base.widgets import (
     mono_font,
     qcolor,
     scaled,
-    words_font,
+    ui_font,
 )
 
 _SPARK_HEIGHT = 40
@@ -174,7 +174,7 @@ class SummaryList(QWidget):
             rows.append(_Row("name", QRect(0, 0, width, scaled(28)), self._name))
             y = scaled(28)
         if self._sentence:
-            box = QFontMetrics(words_font(12)).boundingRect(
+            box = QFontMetrics(ui_font(12)).boundingRect(
                 QRect(0, 0, max(width, 1), 10_000),
                 int(Qt.TextFlag.TextWordWrap),
                 self._sentence,
@@ -224,7 +224,7 @@ class SummaryList(QWidget):
         """Return whether the remark needs a line of its own."""
         if not line.remark:
             return False
-        metrics, mono = QFontMetrics(words_font(12)), QFontMetrics(mono_font(12))
+        metrics, mono = QFontMetrics(ui_font(12)), QFontMetrics(mono_font(12))
         needs = metrics.horizontalAdvance(f"{line.title}   {line.remark}")
         return needs + mono.horizontalAdvance(line.value) + scaled(16) > width
 
@@ -252,10 +252,10 @@ class SummaryList(QWidget):
         if row.kind == "spark":
             self._paint_spark(painter, row.rect, theme)
         elif row.kind == "name":
-            self._text(painter, row.rect, row.text, words_font(16, bold=True),
+            self._text(painter, row.rect, row.text, ui_font(16, bold=True),
                        theme.text)  # fmt: skip
         elif row.kind == "sentence":
-            painter.setFont(words_font(12))
+            painter.setFont(ui_font(12))
             painter.setPen(qcolor(theme.dim))
             painter.drawText(row.rect, int(Qt.TextFlag.TextWordWrap), row.text)
         elif row.kind == "heading":
@@ -274,7 +274,7 @@ class SummaryList(QWidget):
         below = QRect(rect.x(), value.bottom(), rect.width(), scaled(18))
         text = f"{line.title}, {line.remark}" if line.remark else line.title
         color = theme.accent if is_link else theme.dim
-        self._text(painter, below, text, words_font(12), color)
+        self._text(painter, below, text, ui_font(12), color)
 
     def _paint_line(
         self, painter: QPainter, rect: QRect, line: SummaryLine, theme: Theme
@@ -289,16 +289,16 @@ class SummaryList(QWidget):
         self._text(painter, value, line.value, mono_font(12), theme.text)
         title = top.adjusted(0, 0, -value_px - scaled(10), 0)
         color = theme.accent if line.target is not None else theme.dim
-        self._text(painter, title, line.title, words_font(12), color)
+        self._text(painter, title, line.title, ui_font(12), color)
         if not line.remark:
             return
         if self._is_tall(line, rect.width()):
             below = QRect(rect.x(), rect.y() + scaled(22), rect.width(), scaled(14))
-            self._text(painter, below, line.remark, words_font(11), theme.faint)
+            self._text(painter, below, line.remark, ui_font(11), theme.faint)
             return
-        title_px = QFontMetrics(words_font(12)).horizontalAdvance(f"{line.title}   ")
+        title_px = QFontMetrics(ui_font(12)).horizontalAdvance(f"{line.title}   ")
         self._text(painter, title.adjusted(title_px, 0, 0, 0), line.remark,
-                   words_font(11), theme.faint)  # fmt: skip
+                   ui_font(11), theme.faint)  # fmt: skip
 
     def _paint_spark(self, painter: QPainter, rect: QRect, theme: Theme) -> None:
         """Paint a column per pixel: the longest bar that falls into it."""

@@ -23,7 +23,7 @@ from ggscope.session.session import Session
 from ggscope.session.time_ranges import with_air
 from ggscope.views.base.safe_text import Label
 from ggscope.views.base.summary_list import SummaryList
-from ggscope.views.base.widgets import Disclosure, lay_out, set_label_color, words_font
+from ggscope.views.base.widgets import Disclosure, lay_out, set_label_color, ui_font
 
 SUMMARY_TASK = "summary"
 SYNC_SPANS = 50_000
@@ -48,7 +48,7 @@ class SummaryPanel(QWidget):
         self.lines = SummaryList(self)
         self.unknown = Disclosure("Not known", self)
         self._reasons = Label(parent=self)
-        self._reasons.setFont(words_font(12))
+        self._reasons.setFont(ui_font(12))
         self._reasons.setWordWrap(True)
         self.unknown.set_content(self._reasons)
         self.lines.chosen.connect(self._on_chosen)

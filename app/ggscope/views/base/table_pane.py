@@ -31,7 +31,7 @@ from ggscope.views.base.widgets import (
     lay_out,
     scaled,
     set_label_color,
-    words_font,
+    ui_font,
 )
 
 MAX_ROWS = 5_000
@@ -136,7 +136,7 @@ class TablePane(View):
         head = QWidget(self)
         self.about = ElidedLabel(head)
         self.about.setObjectName("table_about")
-        self.about.setFont(words_font(12))
+        self.about.setFont(ui_font(12))
         self.part = self.parts[0][1] if self.parts else ""
         shown: list[QWidget] = [self.about]
         if self.parts:

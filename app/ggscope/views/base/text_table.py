@@ -51,7 +51,7 @@ from ggscope.sanitize import Value, one_line, tooltip
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text
 from ggscope.views.base.safe_text import copy_text, show_tip
 from ggscope.views.base.view import View, guarded
-from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, words_font
+from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, ui_font
 
 Index = QModelIndex | QPersistentModelIndex
 Shape = Literal["square", "circle", "triangle", "diamond"]
@@ -264,7 +264,7 @@ class TextTableModel(QAbstractTableModel):
         """Return a font; Qt asks for one per cell and picture."""
         key = (is_text_face, is_bold)
         if key not in self._fonts:
-            make = words_font if is_text_face else mono_font
+            make = ui_font if is_text_face else mono_font
             self._fonts[key] = make(12, bold=is_bold)
         return self._fonts[key]
 
@@ -420,7 +420,7 @@ class TextTable(QTableView):
         header.setHighlightSections(False)
         header.setSectionsClickable(True)
         header.setFixedHeight(scaled(28))
-        header.setFont(words_font(11.5, bold=True))
+        header.setFont(ui_font(11.5, bold=True))
         header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
         self._widths: dict[str, int] = {}
         self._set_widths()

@@ -106,7 +106,7 @@ def scaled(px: float) -> int:
     return round(px * _current_faces().scale)
 
 
-def words_font(px: float = 12, *, bold: bool = False) -> QFont:
+def ui_font(px: float = 12, *, bold: bool = False) -> QFont:
     """Return the system face, `px` pixels high at normal font size."""
     return _current_faces().face(px, is_mono=False, bold=bold)
 
@@ -118,7 +118,7 @@ def mono_font(px: float = 12, *, bold: bool = False) -> QFont:
 
 def heading_font() -> QFont:
     """Return the face of section heads: small, spaced capitals."""
-    font = words_font(10.5, bold=True)
+    font = ui_font(10.5, bold=True)
     font.setCapitalization(QFont.Capitalization.AllUppercase)
     font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 0.6)
     return font
@@ -131,7 +131,7 @@ def space_color(space: Space, theme: Theme) -> int:
 
 def badge_size(letters: str, font: QFont | None = None) -> QSize:
     """Return the size of a badge with these letters, in the font of badges."""
-    metrics = QFontMetrics(words_font(9.5, bold=True) if font is None else font)
+    metrics = QFontMetrics(ui_font(9.5, bold=True) if font is None else font)
     width = metrics.horizontalAdvance(letters)
     return QSize(max(width + scaled(12), scaled(38)), scaled(16))
 
@@ -140,7 +140,7 @@ def paint_badge(
     painter: QPainter, left: float, middle: float, letters: str, fill: int
 ) -> float:
     """Draw a badge centred on `middle`; return the x right of it."""
-    font = words_font(9.5, bold=True)
+    font = ui_font(9.5, bold=True)
     size = badge_size(letters, font)
     box = QRectF(left, middle - size.height() / 2, size.width(), size.height())
     painter.save()
@@ -204,7 +204,7 @@ def tool_button(
     set_tip(made, tip)
     made.setAccessibleName(text)
     made.setAutoRaise(True)
-    made.setFont(words_font(px))
+    made.setFont(ui_font(px))
     made.setMinimumHeight(scaled(24))
     made.setFocusPolicy(Qt.FocusPolicy.TabFocus)
     if run is not None:
@@ -228,7 +228,7 @@ def combo_box(
         made.addItem(label, value)
     made.setAccessibleName(name)
     set_tip(made, tip or name)
-    made.setFont(words_font(12))
+    made.setFont(ui_font(12))
     made.setMinimumHeight(scaled(24))
     return made
 
@@ -278,7 +278,7 @@ class EmptyState(QWidget):
         self._title = Label(parent=self)
         self._hint = Label(parent=self)
         for label, px in ((self._title, 13), (self._hint, 12)):
-            label.setFont(words_font(px))
+            label.setFont(ui_font(px))
             label.setAlignment(Qt.AlignmentFlag.AlignCenter)
             label.setWordWrap(True)
         layout = QVBoxLayout(self)
@@ -320,7 +320,7 @@ class LinkButton(QPushButton):
         super().__init__(caption(text), parent)
         set_tip(self, tip)
         self.setFlat(True)
-        self.setFont(words_font(12))
+        self.setFont(ui_font(12))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setMinimumHeight(scaled(24))
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
@@ -425,7 +425,7 @@ class ControlRow(QWidget):
         self._row.setSizeConstraint(QLayout.SizeConstraint.SetFixedSize)
         self._strip = _Strip(self._panel, self)
         self.message = ElidedLabel(self)
-        self.message.setFont(words_font(12))
+        self.message.setFont(ui_font(12))
         lay_out(
             QHBoxLayout(self),
             self._strip,
@@ -516,7 +516,7 @@ class ControlRow(QWidget):
         """Add a switch that is off."""
         box = QCheckBox(label, self._panel)
         set_tip(box, tip)
-        box.setFont(words_font(12))
+        box.setFont(ui_font(12))
         box.setMinimumHeight(scaled(24))
         box.toggled.connect(lambda _: changed())
         self._place(box)
@@ -534,7 +534,7 @@ class ControlRow(QWidget):
     def add_widget(self, widget: QWidget, label: str = "") -> None:
         """Add any control, after a label."""
         self._add_label(label)
-        widget.setFont(words_font(12))
+        widget.setFont(ui_font(12))
         widget.setMinimumHeight(scaled(24))
         if isinstance(widget, QSpinBox | QDoubleSpinBox):
             # The padding of the style sheet moves the frame, not the text.
@@ -551,7 +551,7 @@ class ControlRow(QWidget):
     def _add_label(self, text: str) -> None:
         if text:
             label = Label(text, self._panel)
-            label.setFont(words_font(12))
+            label.setFont(ui_font(12))
             label.setAlignment(Qt.AlignmentFlag.AlignVCenter)
             self._labels.append(label)
             self._place(label)
@@ -685,7 +685,7 @@ class TextBeside(QSplitter):
         self.setChildrenCollapsible(False)
         self.message = Label(parent=self)
         self.message.setWordWrap(True)
-        self.message.setFont(words_font(12))
+        self.message.setFont(ui_font(12))
         self.message.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.message.setContentsMargins(12, 8, 12, 8)
         self.message.setTextInteractionFlags(

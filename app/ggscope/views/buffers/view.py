@@ -66,7 +66,7 @@ from ggscope.views.base.widgets import (
     lay_out,
     pop_up,
     set_label_color,
-    words_font,
+    ui_font,
 )
 from ggscope.views.buffers import texts as buffers_texts
 
@@ -380,7 +380,7 @@ class BuffersView(PaintedView):
         self.by = combo_box(self._head, "Stack by", ways)
         self.by.currentIndexChanged.connect(self.invalidate)
         for label in (self.about, self.note):
-            label.setFont(words_font(12))
+            label.setFont(ui_font(12))
         parts = (self.about, self.note, self.by)
         row = QHBoxLayout(self._head)
         lay_out(row, *parts, margins=(12, 4, 8, 2), spacing=12)

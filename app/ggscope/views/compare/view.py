@@ -50,7 +50,7 @@ from ggscope.views.base.widgets import (
     combo_box,
     lay_out,
     set_label_color,
-    words_font,
+    ui_font,
 )
 from ggscope.views.compare.charts import DurationsPane, StepsPane
 from ggscope.views.compare.compared import Compared
@@ -185,7 +185,7 @@ class CompareView(View):
         self._empty = EmptyState(self)
         self._headline = Label(parent=self)
         self._headline.setObjectName("compare_headline")
-        self._headline.setFont(words_font(13, bold=True))
+        self._headline.setFont(ui_font(13, bold=True))
         self._headline.setWordWrap(True)
         self._parts, self._only = ElidedLabel(self), ElidedLabel(self)
         self._matching = self.controls.message
@@ -193,11 +193,11 @@ class CompareView(View):
         names = ("compare_parts", "compare_only", "compare_matching")
         for text, name in zip(self._texts, names, strict=True):
             text.setObjectName(name)
-            text.setFont(words_font(12))
+            text.setFont(ui_font(12))
         self._head = QWidget(self)
         self._limits = ElidedLabel(self)
         self._limits.setObjectName("compare_limits")
-        self._limits.setFont(words_font(12))
+        self._limits.setFont(ui_font(12))
         above = (self._headline, self._parts, self._limits)
         lay_out(QVBoxLayout(self._head), *above, margins=(12, 2, 12, 6), spacing=2)
         self._foot = QWidget(self)

@@ -24,7 +24,7 @@ from ggscope.views.base.widgets import (
     qcolor,
     scaled,
     space_color,
-    words_font,
+    ui_font,
 )
 
 MAX_CARDS = 24
@@ -102,7 +102,7 @@ class AccessCards(Themed):
                     self._paint_card(painter, box, row, access)
             hidden = len(self.accesses) - MAX_CARDS
             if hidden > 0:
-                painter.setFont(words_font(12))
+                painter.setFont(ui_font(12))
                 painter.setPen(qcolor(self._theme.dim))
                 text = f"and {format_count(hidden)} more"
                 painter.drawText(QPoint(0, self.height() - scaled(6)), text)
@@ -141,7 +141,7 @@ class AccessCards(Themed):
             texts.append(f"layer {access.layer}")
         if access.expert != NOT_AVAILABLE:
             texts.append(f"expert {access.expert}")
-        draw_elided(painter, text_box, " · ".join(texts), words_font(11.5), theme.dim)
+        draw_elided(painter, text_box, " · ".join(texts), ui_font(11.5), theme.dim)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Choose the tensor of the card that was clicked."""
@@ -240,7 +240,7 @@ class TargetCard(Themed):
             painter.setBrush(qcolor(theme.raised))
             painter.drawRoundedRect(QRectF(self.rect()), 6, 6)
             box = self.rect().adjusted(scaled(10), 0, -scaled(10), 0)
-            font = words_font(11.5)
+            font = ui_font(11.5)
             painter.setFont(font)
             painter.setPen(qcolor(theme.dim))
             middle = Qt.AlignmentFlag.AlignVCenter

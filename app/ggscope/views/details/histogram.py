@@ -10,7 +10,7 @@ from ggscope.model.units import Unit, format_count, format_duration, format_exac
 from ggscope.render.colors import category_color
 from ggscope.views.base.safe_text import set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import Themed, mono_font, qcolor, scaled, words_font
+from ggscope.views.base.widgets import Themed, mono_font, qcolor, scaled, ui_font
 
 
 @guarded
@@ -71,7 +71,7 @@ class DurationHistogram(Themed):
             theme = self._theme
             if durations is None or not durations.timed:
                 text = "counting…" if durations is None else "No durations recorded"
-                painter.setFont(words_font(12))
+                painter.setFont(ui_font(12))
                 painter.setPen(qcolor(theme.dim))
                 painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, text)
                 return

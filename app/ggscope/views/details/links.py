@@ -18,7 +18,7 @@ from ggscope.views.base.widgets import (
     lay_out,
     scaled,
     set_label_color,
-    words_font,
+    ui_font,
 )
 
 
@@ -97,7 +97,7 @@ class RelatedList(QWidget):
         self._head.setWordWrap(True)
         self._head.setContentsMargins(0, scaled(10), 0, scaled(2))
         self.more = Label(parent=self)
-        self.more.setFont(words_font(11.5))
+        self.more.setFont(ui_font(11.5))
         self.more.setWordWrap(True)
         self._theme: Theme | None = None
         self.links: list[LinkButton] = []
@@ -160,7 +160,7 @@ class SpanSteps(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._label = Label(parent=self)
-        self._label.setFont(words_font(12))
+        self._label.setFont(ui_font(12))
         self.previous = LinkButton("Previous", "Go to the previous span (,)", self)
         self.next = LinkButton("Next", "Go to the next span (.)", self)
         self.take = LinkButton("Select span", "Select the current span", self)

@@ -11,7 +11,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.base.safe_text import Label
-from ggscope.views.base.widgets import Disclosure, lay_out, set_label_color, words_font
+from ggscope.views.base.widgets import Disclosure, lay_out, set_label_color, ui_font
 from ggscope.views.details.hex_view import HexView
 
 RECORD_TASK = "details-record"
@@ -29,7 +29,7 @@ class RecordSection(Disclosure):
         body = QWidget(self)
         self.note = Label(parent=body)
         self.note.setWordWrap(True)
-        self.note.setFont(words_font(12))
+        self.note.setFont(ui_font(12))
         self.fields = FactList(body)
         self.fields.setAccessibleName("Fields of the record")
         self.fields.hovered.connect(self._on_field_hovered)

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 from ggscope.render.colors import category_color
 from ggscope.views.base.safe_text import set_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import Themed, draw_elided, qcolor, scaled, words_font
+from ggscope.views.base.widgets import Themed, draw_elided, qcolor, scaled, ui_font
 
 
 @guarded
@@ -40,4 +40,4 @@ class SwatchLine(Themed):
                 left = size + scaled(7)
             box = self.rect().adjusted(left, 0, 0, 0)
             end = Qt.TextElideMode.ElideRight
-            draw_elided(painter, box, self.text, words_font(12), self._theme.dim, end)
+            draw_elided(painter, box, self.text, ui_font(12), self._theme.dim, end)

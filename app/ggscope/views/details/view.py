@@ -47,7 +47,7 @@ from ggscope.views.base.widgets import (
     mono_font,
     scaled,
     set_label_color,
-    words_font,
+    ui_font,
 )
 from ggscope.views.details.access_cards import AccessCards, TargetCard
 from ggscope.views.details.histogram import DurationHistogram
@@ -117,7 +117,7 @@ class DetailsView(View):
         self._sources_head = Label("Sources", self)
         self._sources_note = Label(parent=self)
         self._sources_note.setObjectName("sources_note")
-        self._sources_note.setFont(words_font(12))
+        self._sources_note.setFont(ui_font(12))
         self._sources_note.setWordWrap(True)
         self.sources = AccessCards(self)
         self.sources.setAccessibleName("Sources")

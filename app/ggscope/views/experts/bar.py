@@ -38,7 +38,7 @@ from ggscope.views.base.widgets import (
     lay_out,
     scaled,
     set_label_color,
-    words_font,
+    ui_font,
 )
 
 _ABOUT_PX = 420
@@ -65,7 +65,7 @@ class ExpertsBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.about = ElidedLabel(self)
-        self.about.setFont(words_font(12))
+        self.about.setFont(ui_font(12))
         self._tail = QWidget(self)
         self.measure = self._combo(
             "Value of the cells",
@@ -237,7 +237,7 @@ class CoverPanel(QWidget):
         self._label = Label(parent=self)
         self.summary = ElidedLabel(self)
         for label in (self._label, self.summary):
-            label.setFont(words_font(12))
+            label.setFont(ui_font(12))
         self.model = TextTableModel(
             (
                 Heading("layer", "Layer", 60, right=True),

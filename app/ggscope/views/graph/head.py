@@ -49,7 +49,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 
 if TYPE_CHECKING:
@@ -118,10 +118,10 @@ class GraphHead(QWidget):
             "Enter: next match, Shift+Enter: previous match",
         )
         self.search.setClearButtonEnabled(True)
-        self.search.setFont(words_font(12))
+        self.search.setFont(ui_font(12))
         self.search.setMinimumHeight(scaled(24))
         self.count = Label(parent=self)
-        self.count.setFont(words_font(11))
+        self.count.setFont(ui_font(11))
         self._arrange()
         self.graphs.activated.connect(self.graph_chosen)
         self.colors.activated.connect(self._on_color)
@@ -272,7 +272,7 @@ class PathBar(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.message = ElidedLabel(self)
-        self.message.setFont(words_font(12))
+        self.message.setFont(ui_font(12))
         self.steps = QListWidget(self)
         self.steps.setFont(mono_font(11.5))
         self.steps.setAccessibleName("Steps of the critical path")

@@ -42,7 +42,7 @@ from ggscope.views.base.widgets import (
     lay_out,
     scaled,
     set_label_color,
-    words_font,
+    ui_font,
 )
 from ggscope.views.heatmap.interaction import (
     HeatmapGestures,
@@ -86,7 +86,7 @@ class HeatmapHead(QWidget):
             self.filter,
             "Show only spans that access the marked bytes, in all views (Enter)",
         )
-        self.filter.setFont(words_font(12))
+        self.filter.setFont(ui_font(12))
         self.filter.setMinimumHeight(scaled(24))
         self.filter.clicked.connect(self.filter_asked)
         self.filter.hide()
@@ -127,7 +127,7 @@ class HeatmapHead(QWidget):
         combo = combo_box(self, tip, choices)
         if labels:
             label = Label(labels, self)
-            label.setFont(words_font(12))
+            label.setFont(ui_font(12))
             label.setBuddy(combo)
             self._labels.append(label)
             box.addWidget(label)

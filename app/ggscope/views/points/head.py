@@ -13,7 +13,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 
 STEPS = 10_000
@@ -61,7 +61,7 @@ class PointsHead(QWidget):
             self.reset_asked,
         )  # fmt: skip
         self.note = Label("", self)
-        self.note.setFont(words_font(12))
+        self.note.setFont(ui_font(12))
         self.note.hide()
         lay_out(
             QHBoxLayout(self), self.play, self.back, self.slider, self.forward,

@@ -31,7 +31,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 from ggscope.views.statistics.counting import StatisticsResult
 
@@ -84,7 +84,7 @@ class StatisticsHead(QWidget):
         self._copy = tool_button(self._columns, "Copy", tip, menu=self.menu)
         labels = (self._by_label, self._across_label)
         for widget in (self.about, self.estimated, *labels):
-            widget.setFont(words_font(12))
+            widget.setFont(ui_font(12))
         lay_out(QHBoxLayout(self._tail), None, self._by_label, self.by, spacing=8)
         tip = "Histogram of times, bytes or rates; dragging over it filters"
         self.histogram = tool_button(self._columns, "Histogram", tip)

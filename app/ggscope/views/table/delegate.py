@@ -48,7 +48,7 @@ from ggscope.views.base.widgets import (
     qcolor,
     scaled,
     space_color,
-    words_font,
+    ui_font,
 )
 
 Index = QModelIndex | QPersistentModelIndex
@@ -371,7 +371,7 @@ class RowPainter:
         """Take the fonts and sizes over from the application."""
         self._fonts = {
             "mono": mono_font(12), "bold": mono_font(12, bold=True),
-            "words": words_font(12), "heading": heading_font(),
+            "words": ui_font(12), "heading": heading_font(),
         }  # fmt: skip
         self._metrics = {face: QFontMetrics(x) for face, x in self._fonts.items()}
         self._letter = {

@@ -21,7 +21,7 @@ from ggscope.views.base.widgets import (
     scaled,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 from ggscope.views.table.grid import is_jump
 
@@ -96,7 +96,7 @@ class TableFooter(QWidget):
             wide=self.note,
         )
         for child in (*parts, self.copy):
-            child.setFont(words_font(11.5))
+            child.setFont(ui_font(11.5))
         self._knows_matched = False
 
     def say_matched(self, correlation: Correlation | None) -> None:

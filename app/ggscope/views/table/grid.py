@@ -33,7 +33,7 @@ from ggscope.render.theme import Theme, css
 from ggscope.views.base.cells import Column
 from ggscope.views.base.safe_text import show_tip
 from ggscope.views.base.view import guarded
-from ggscope.views.base.widgets import keeps_key, qcolor, scaled, words_font
+from ggscope.views.base.widgets import keeps_key, qcolor, scaled, ui_font
 from ggscope.views.table.delegate import Cell, RowPainter, RowState, TraceTableModel
 
 _MOVES = {
@@ -122,7 +122,7 @@ class VirtualTable(QAbstractScrollArea):
         """Use the colours of `theme`."""
         self.rows.theme = theme
         self.rows.refresh_fonts()
-        self.header.setFont(words_font(11.5, bold=True))
+        self.header.setFont(ui_font(11.5, bold=True))
         self.header.setStyleSheet(
             f"QHeaderView {{ background: {css(theme.raised)}; border: none; }}"
             f" QHeaderView::section {{ background: {css(theme.raised)};"

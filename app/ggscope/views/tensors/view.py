@@ -46,7 +46,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 from ggscope.views.tensors.rows import (
     ACCESSES,
@@ -141,7 +141,7 @@ class TensorsView(PaintedView):
     def _make_head(self) -> QWidget:
         head = QWidget(self)
         self.summary = ElidedLabel(head)
-        self.summary.setFont(words_font(12))
+        self.summary.setFont(ui_font(12))
         self.by = combo_box(head, "Group by", [(TREE_TITLES[by], by) for by in TREE_BY])
         self.by.setObjectName("tensors_by")
         self.by.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -164,7 +164,7 @@ class TensorsView(PaintedView):
         self.find_line.setProperty("mono", True)
         self.find_line.textChanged.connect(self._on_find)
         self.count = ElidedLabel(head)
-        self.count.setFont(words_font(12))
+        self.count.setFont(ui_font(12))
         tip = "Show the metadata of the model files"
         self.switch = tool_button(head, "Metadata", tip)
         self.switch.setCheckable(True)

@@ -31,7 +31,7 @@ from ggscope.views.base.widgets import (
     set_label_color,
     tool_button,
     tool_button_style,
-    words_font,
+    ui_font,
 )
 from ggscope.views.threads.gap_table import GapSection
 from ggscope.views.threads.op_table import OpSection
@@ -108,7 +108,7 @@ class ThreadsView(View):
         head = QWidget(self)
         self.about = ElidedLabel(head)
         self.about.setObjectName("threads_about")
-        self.about.setFont(words_font(12))
+        self.about.setFont(ui_font(12))
         self.tabs = QButtonGroup(self)
         for i, section in enumerate(SECTIONS):
             button = tool_button(head, section.title, section.tip)
@@ -138,7 +138,7 @@ class ThreadsView(View):
         self._foot = QWidget(self)
         self.note = ElidedLabel(self._foot)
         self.note.setObjectName("threads_note")
-        self.note.setFont(words_font(12))
+        self.note.setFont(ui_font(12))
         lay_out(QVBoxLayout(self._foot), self.note, margins=(12, 4, 12, 6))
         lay_out(QVBoxLayout(self), head, body, self._foot, wide=body)
 
