@@ -231,7 +231,7 @@ class Plain(Struct):
     """What the first pass of the statistics adds up of most spans of a group."""
 
     _fields_ = _names(
-        i64, "n", "total", "least", "most", "outside", "bytes", "open", "op_ticks"
+        i64, "n", "total", "min", "max", "outside", "bytes", "open", "op_ticks"
     )
 
 
@@ -239,7 +239,7 @@ class Figures(Struct):
     """What the first pass of the statistics adds up."""
 
     _fields_ = (
-        *_names(Out.i64, "spans", "bytes", "total", "inside", "least", "most"),
+        *_names(Out.i64, "spans", "bytes", "total", "inside", "min", "max"),
         *_names(Out.i64, "unknown", "ops", "wait", "waits", "longest"),
         *_names(Out.i64, "open", "op_ticks", "op_bytes", "op_open"),
         ("plain", _pointer("Plain", _DTYPES["int64_t"], is_const=False)),

@@ -69,7 +69,7 @@ typedef struct {
 /* What the first pass adds up of the spans of a group that are measured, in no range or
  * on its edge, with no wait recorded: most spans, so it lies close together. */
 typedef struct {
-    int64_t n, total, least, most;
+    int64_t n, total, min, max;
     int64_t outside;      /* the part of the total that lies outside of the range */
     int64_t bytes, open;  /* known ones, and ops of which some are not known */
     int64_t op_ticks;     /* of the ops; 0 where they are as long as their spans */
@@ -78,7 +78,7 @@ typedef struct {
 /* What the first pass adds up; n_groups of each. */
 typedef struct {
     int64_t *spans; /* [n_groups * N_QUALITIES] */
-    int64_t *bytes, *total, *inside, *least, *most, *unknown, *ops;
+    int64_t *bytes, *total, *inside, *min, *max, *unknown, *ops;
     int64_t *wait, *waits, *longest; /* their sum, how many, how many are cut */
     int64_t *open; /* ops of which some bytes are not known */
     int64_t *op_ticks, *op_bytes, *op_open; /* the same and time and bytes of the ops
@@ -244,10 +244,10 @@ static void count_parts(const Selection *s, int64_t first, int64_t stop,
             const int64_t part = part_of(s, k, length);
             f->total[group] += part;
             f->inside[group] += s->has_time ? part_of(s, k, within) : 0;
-            if (part < f->least[group])
-                f->least[group] = part;
-            if (part > f->most[group])
-                f->most[group] = part;
+            if (part < f->min[group])
+                f->min[group] = part;
+            if (part > f->max[group])
+                f->max[group] = part;
             f->histogram[group * codes + code_of(part, s->mantissa)]++;
         }
     }
@@ -336,10 +336,10 @@ static void count_one(const Selection *s, int64_t i, int64_t group, const Figure
     if (s->has_time)
         f->inside[group] =
             (int64_t)((uint64_t)f->inside[group] + (uint64_t)inside_of(s, i));
-    if (duration < f->least[group])
-        f->least[group] = duration;
-    if (duration > f->most[group])
-        f->most[group] = duration;
+    if (duration < f->min[group])
+        f->min[group] = duration;
+    if (duration > f->max[group])
+        f->max[group] = duration;
 }
 
 /* Write the low bytes of the flags, and what n spans from `first` on access, -1 where
@@ -400,10 +400,10 @@ EXPORT void ggscope_statistics_count(const Selection *s, int64_t first, int64_t 
             if (s->start[i] < time_start || s->end[i] > time_end)
                 p->outside = (int64_t)((uint64_t)p->outside + (uint64_t)duration
                                        - (uint64_t)inside_of(s, i));
-            if (duration < p->least)
-                p->least = duration;
-            if (duration > p->most)
-                p->most = duration;
+            if (duration < p->min)
+                p->min = duration;
+            if (duration > p->max)
+                p->max = duration;
             if (!is_own)
                 continue;
             if (s->op_ticks)

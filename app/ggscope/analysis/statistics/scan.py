@@ -41,10 +41,10 @@ _NOT_IN_ORDER = 2
 """What the kernel says where self times do not follow from the order of spans."""
 _LONGEST = np.iinfo(np.int64).max
 _N_CELL = 5
-_BYTES, _TOTAL, _INSIDE, _LEAST, _MOST, _UNKNOWN, _OPS = range(7)
+_BYTES, _TOTAL, _INSIDE, _MIN, _MAX, _UNKNOWN, _OPS = range(7)
 _OPEN, _OP_TICKS, _OP_BYTES, _OP_OPEN, _N_SUMS = range(10, 15)
 """Places of the figures of a group."""
-_TOTAL_PLAIN, _LEAST_PLAIN, _MOST_PLAIN, _N_PLAIN = 1, 2, 3, 8
+_TOTAL_PLAIN, _MIN_PLAIN, _MAX_PLAIN, _N_PLAIN = 1, 2, 3, 8
 """The same among those of most spans."""
 MAX_SHARING = 64
 """Groups that may share time at once."""
@@ -91,7 +91,7 @@ class Figures:
     ----------
     spans : int64[n, 4], spans by `Quality`.
     bytes : int64[n], known bytes that they access, each op's once.
-    total, least, most : int64[n], of whole spans; meaningless where no duration is
+    total, minimum, maximum : int64[n], of whole spans; meaningless where no duration is
         used.
     inside : int64[n], the parts inside the wanted range; 0 without one.
     percentiles : float64[3, n], those of `PERCENTILES`; NaN likewise.
@@ -110,8 +110,8 @@ class Figures:
     spans: I64
     bytes: I64
     total: I64
-    least: I64
-    most: I64
+    minimum: I64
+    maximum: I64
     percentiles: npt.NDArray[np.float64]
     inside: I64
     unknown: I64
@@ -442,9 +442,9 @@ class _Scan:
         if len(known):
             values[:, known] = self._percentiles(histogram, timed, known)
         unused = timed == 0
-        least[unused] = highest[unused] = 0
+        lowest[unused] = highest[unused] = 0
         return Figures(
-            spans, size, total, least, highest, values, inside, unknown, ops, wait,
+            spans, size, total, lowest, highest, values, inside, unknown, ops, wait,
             waits, longest, n_open, ticks, op_bytes, op_open, keys,
         )  # fmt: skip
 
@@ -687,14 +687,14 @@ class _Scan:
         n_parts = n_workers()
         spans = np.zeros((n_parts, self._n, len(Quality)), np.int64)
         sums = np.zeros((n_parts, _N_SUMS, self._n), np.int64)
-        sums[:, _LEAST] = _LONGEST
+        sums[:, _MIN] = _LONGEST
         # Counters cost memory only where they are used: untouched pages of zeros
         # are not there.
         counters = [
             np.zeros((self._n, self._n_codes), np.uint32) for _ in range(n_parts)
         ]
         plain = np.zeros((n_parts, self._n, 2, _N_PLAIN), np.int64)
-        plain[..., _LEAST_PLAIN] = _LONGEST
+        plain[..., _MIN_PLAIN] = _LONGEST
         parts = [
             FigureSums(spans[k], *sums[k], plain[k], counters[k])
             for k in range(n_parts)
@@ -707,10 +707,10 @@ class _Scan:
 
         share_out(count, self._blocks, self._watcher, total=self._total)
         by_quality, together = spans.sum(axis=0), sums.sum(axis=0)
-        together[_LEAST] = sums[:, _LEAST].min(axis=0)
-        together[_MOST] = sums[:, _MOST].max(axis=0)
+        together[_MIN] = sums[:, _MIN].min(axis=0)
+        together[_MAX] = sums[:, _MAX].max(axis=0)
         self._add_plain(plain, by_quality, together)
-        used = slice(0, int(together[_MOST].max(initial=0)).bit_length() + 1)
+        used = slice(0, int(together[_MAX].max(initial=0)).bit_length() + 1)
         octaves = [one.reshape(self._n, 64, -1)[:, used] for one in counters]
         for other in octaves[1:]:
             octaves[0] += other
@@ -731,10 +731,10 @@ class _Scan:
             (_OP_TICKS, ticks), (_OP_BYTES, size), (_OP_OPEN, is_open),
         ):  # fmt: skip
             sums[figure] += values
-        least = plain[..., _LEAST_PLAIN].min(axis=(0, 2))
-        highest = plain[..., _MOST_PLAIN].max(axis=(0, 2))
-        np.minimum(sums[_LEAST], least, out=sums[_LEAST])
-        np.maximum(sums[_MOST], highest, out=sums[_MOST])
+        lowest = plain[..., _MIN_PLAIN].min(axis=(0, 2))
+        highest = plain[..., _MAX_PLAIN].max(axis=(0, 2))
+        np.minimum(sums[_MIN], lowest, out=sums[_MIN])
+        np.maximum(sums[_MAX], highest, out=sums[_MAX])
 
     def _loose(self) -> list[tuple[I64, I64, I64, I64]]:
         """Return accesses that name their span: groups, bytes, 0 or 1 for more.

@@ -197,18 +197,18 @@ class _Sums:
         timed = self._spans[:, : self._worst_used + 1].sum(axis=1)
         first = np.concatenate([[0], np.cumsum(timed)])
         ordered = self._sorted_durations()
-        total, least, highest = np.zeros((3, len(timed)), np.int64)
+        total, lowest, highest = np.zeros((3, len(timed)), np.int64)
         values = np.full((len(PERCENTILES), len(timed)), np.nan)
         known = np.flatnonzero(timed)
         if len(known):
             begin = first[known]
             total[known] = np.add.reduceat(ordered, begin)
-            least[known] = ordered[begin]
+            lowest[known] = ordered[begin]
             highest[known] = ordered[first[known + 1] - 1]
             values[:, known] = percentiles(ordered, begin, timed[known], PERCENTILES)
         ticks, size, is_open = self._of_ops
         return Figures(
-            self._spans, self._bytes, total, least, highest, values, self._inside,
+            self._spans, self._bytes, total, lowest, highest, values, self._inside,
             self._unknown, self._ops, self._wait, self._waits, self._longest,
             self._open, ticks, size, is_open,
         )  # fmt: skip
@@ -488,8 +488,8 @@ def _table(
         "count": n_spans,
         "timed": timed,
         "total": sums.total,
-        "min": sums.least,
-        "max": sums.most,
+        "min": sums.minimum,
+        "max": sums.maximum,
         "bytes": sums.bytes,
         "unknown_bytes": sums.unknown,
         "ops": sums.ops,
@@ -522,8 +522,8 @@ def _table(
     together: dict[str, Any] = {name: int(columns[name].sum()) for name in summed}
     together |= {
         "total": whole,
-        "min": int(sums.least[used].min(initial=_LONGEST)),
-        "max": int(sums.most.max(initial=0)),
+        "min": int(sums.minimum[used].min(initial=_LONGEST)),
+        "max": int(sums.maximum.max(initial=0)),
         "quality": int(_worst(sums.spans.sum(axis=0)[None], worst_used)[0]),
         **dict.fromkeys(("p50", "p90", "p99"), math.nan),
     }
