@@ -73,7 +73,7 @@ def tracer() -> Path:
     return TRACER
 
 
-def doors(entry_point: str) -> dict[str, str]:
+def tracer_environment(entry_point: str) -> dict[str, str]:
     """Return the environment that lets the tracer in."""
     path = str(tracer())
     given = {}
@@ -90,7 +90,7 @@ def plain_sidecar(ring_contents: RingContents, control: Any) -> dict[str, Any]:
     return {key: [*it] if key in keys else it for key, it in facts.items()}
 
 
-def told_by(read: ring.Ring) -> RingContents:
+def contents_of(read: ring.Ring) -> RingContents:
     """Return all that a ring holds."""
     records = joined(read.records())
     return RingContents.of(

@@ -26,7 +26,7 @@ from ggscope.live.source import State
 from ggscope_capture import recording, ring
 from ggscope_capture.ring_format import FrameType
 from recordings import facts_of
-from tracing import TRACER, doors, info, tracer
+from tracing import TRACER, info, tracer, tracer_environment
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the tracer runs on Linux only so far"
@@ -68,7 +68,7 @@ def variables(program: Path, rings: Path) -> Variables:
 def direct(variables: Variables, path: Path, size: int = 16 << 20) -> Variables:
     """Return what lets the tracer in without the launcher."""
     own = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(size)}
-    return variables | doors("preload") | own
+    return variables | tracer_environment("preload") | own
 
 
 def captured(*text: object) -> list[str]:

@@ -14,7 +14,7 @@ from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.registry import open_trace
 from ggscope_capture import record, ring, targets
 from ggscope_capture.native import build
-from tracing import command, doors, plain_sidecar, told_by
+from tracing import command, contents_of, plain_sidecar, tracer_environment
 
 FAKE = Path(__file__).parent / "fake_ggml.c"
 TRACER = build.FOLDER / build.NAME
@@ -63,10 +63,10 @@ def test_what_is_followed_is_what_the_file_of_the_run_shows(
     path = tmp_path / "ring"
     line = command(npm_llama, tiny_models["nano-moe"], tmp_path / "facts.json")
     settings = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(8 << 20)}
-    environment = {**os.environ, **settings, **doors("path")}
+    environment = {**os.environ, **settings, **tracer_environment("path")}
     subprocess.run(line, env=environment, check=True, capture_output=True, timeout=100)
     with ring.Ring(path, is_owner=False) as read:
-        report = told_by(read)
+        report = contents_of(read)
         control = read.control[0].copy()
     (tmp_path / "run.bin").write_bytes(record.to_records(report))
 

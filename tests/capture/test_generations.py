@@ -30,7 +30,7 @@ from ggscope_capture.record_counts import count_records
 from ggscope_capture.recording import Recorder
 from ggscope_capture.ring_contents import RingContents
 from ggscope_capture.ring_format import FrameType, Mode
-from tracing import doors, told_by, tracer
+from tracing import contents_of, tracer, tracer_environment
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the tracer was written for Linux only so far"
@@ -71,8 +71,9 @@ def running(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Compute `n_same` graphs all the time, and `graphs` new ones beside them."""
     variables = {
-        **os.environ, **doors("preload"), "FAKE_GGML": str(built / "libggml.so"),
-        "GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(size), **more,
+        **os.environ, **tracer_environment("preload"),
+        "FAKE_GGML": str(built / "libggml.so"), "GGSCOPE_RING": str(path),
+        "GGSCOPE_RING_SIZE": str(size), **more,
     }  # fmt: skip
     line = [built / "fake", str(NODES), str(graphs), str(THREADS), "contexts"]
     line.append(str(n_same))
@@ -232,7 +233,7 @@ def test_ops_of_threads_that_the_ring_has_no_lane_for_are_lost_and_counted(
     with ring.Ring(path, is_owner=False) as read:
         n_lanes = len(read.lanes)
         counts = {key: read.value(key) for key in ("no_lane", "no_node")}
-        report, control = told_by(read), read.control[0].copy()
+        report, control = contents_of(read), read.control[0].copy()
     counted = count_records(report)
     facts = to_sidecar(report, control)
 

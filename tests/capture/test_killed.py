@@ -25,7 +25,7 @@ import pytest
 from ggscope_capture import recording, ring, targets
 from ggscope_capture.ring_format import RingError
 from recordings import facts_of
-from tracing import built, doors, info, tracer
+from tracing import built, info, tracer, tracer_environment
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the tracer runs on Linux only so far"
@@ -58,7 +58,7 @@ def variables(rings: Path, tmp_path: Path) -> Variables:
 def direct(variables: Variables, path: Path) -> Variables:
     """Return what lets the tracer in without the launcher."""
     own = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(64 << 20)}
-    return variables | doors("preload") | own
+    return variables | tracer_environment("preload") | own
 
 
 def completion(model: Path, n_tokens: int) -> list[str]:

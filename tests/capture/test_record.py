@@ -12,7 +12,7 @@ from ggscope.cli import main
 from ggscope_capture import ggmlviz, record, targets
 from ggscope_capture.ring_contents import RingContents, joined
 from ggscope_capture.ring_format import Frame, FrameType, RingError
-from tracing import Traced, command, doors, info, plain_sidecar, run
+from tracing import Traced, command, info, plain_sidecar, run, tracer_environment
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the tracer was written for Linux only so far"
@@ -28,7 +28,7 @@ def moe(
     """A run of a model with experts."""
     folder = tmp_path_factory.mktemp("moe")
     line = command(npm_llama, tiny_models["nano-moe"], folder / "facts.json")
-    return run(line, folder, doors("path"))
+    return run(line, folder, tracer_environment("path"))
 
 
 def test_records_are_read_with_all_that_was_measured(

@@ -29,7 +29,7 @@ def test_trace_has_every_op_of_every_thread(
     tiny_models: dict[str, Path],
     tmp_path: Path,
 ) -> None:
-    """Both doors: npm's libraries load backends, PyPI's has all in one."""
+    """Both entry points: npm's libraries load backends, PyPI's has all in one."""
     target: targets.Target = request.getfixturevalue(package)
     command = target.command(
         tiny_models[model], "sun and moon", tokens=TOKENS, threads=threads

@@ -17,7 +17,7 @@ from ggscope_capture import recording, ring, targets
 from ggscope_capture.config import resolve
 from ggscope_capture.native import build
 from recordings import facts_of
-from tracing import command, doors, told_by
+from tracing import command, contents_of, tracer_environment
 
 pytestmark = pytest.mark.skipif(
     not (build.FOLDER / build.NAME).exists(), reason="the tracer is not built here"
@@ -37,10 +37,10 @@ def run(
         pypi_llama, tiny_models["nano-moe"], folder / "facts.json", threads=2
     )
     places = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(8 << 20)}
-    environment = {**os.environ, **places, **doors("preload")}
+    environment = {**os.environ, **places, **tracer_environment("preload")}
     subprocess.run(line, env=environment, check=True, capture_output=True, timeout=100)
     with ring.Ring(path, is_owner=False) as read:
-        report = told_by(read)
+        report = contents_of(read)
         whole = recording.Recording(report, read.control[0].copy(), 0, 0, 0)
     source = ProgramSource(path)
     deadline = time.monotonic() + 20

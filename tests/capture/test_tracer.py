@@ -24,7 +24,7 @@ from ggscope_capture.ring_format import (
     ubatch_body,
     unpack,
 )
-from tracing import Traced, check_records, command, doors, run, tracer
+from tracing import Traced, check_records, command, run, tracer, tracer_environment
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the tracer was written for Linux only so far"
@@ -51,7 +51,7 @@ def runs(
             target = request.getfixturevalue(package)
             folder = tmp_path_factory.mktemp("traced")
             line = command(target, tiny_models[model], folder / "facts.json")
-            self[key] = run(line, folder, doors(entry_point))
+            self[key] = run(line, folder, tracer_environment(entry_point))
             return self[key]
 
     return Runs()
@@ -187,7 +187,7 @@ def test_two_threads_have_a_lane_each(
 ) -> None:
     line = command(npm_llama, tiny_models["nano"], tmp_path / "facts.json", threads=2)
 
-    traced = run(line, tmp_path, doors("path"))
+    traced = run(line, tmp_path, tracer_environment("path"))
 
     check_records(traced, lanes=2, graphs=len(traced.facts["steps"][0]))
     assert len(traced.records) == 2
@@ -200,7 +200,7 @@ def test_two_contexts_at_once_are_distinguished(
         npm_llama, tiny_models["nano-moe"], tmp_path / "facts.json", "--contexts", "2"
     )
 
-    traced = run(line, tmp_path, doors("path"))
+    traced = run(line, tmp_path, tracer_environment("path"))
 
     steps = traced.facts["steps"]
     check_records(traced, lanes=1, graphs=sum(map(len, steps)))
@@ -226,7 +226,7 @@ def test_a_server_shows_its_decodes_and_samples(
     line = [sys.executable, "-c", SERVER, str(tiny_models["nano"])]
     own = {"PYTHONPATH": str(pypi_llama.path.parent.parent)}
 
-    traced = run(line, tmp_path, {**doors("preload"), **own})
+    traced = run(line, tmp_path, {**tracer_environment("preload"), **own})
 
     n = len(traced.graphs())
     assert n >= 5
@@ -247,7 +247,11 @@ def test_programs_without_ggml_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "ring"
     done = subprocess.run(
         ["sh", "-c", "ls / >/dev/null && echo fine"],
-        env={**doors("preload"), "GGSCOPE_RING": str(path), "PATH": "/bin:/usr/bin"},
+        env={
+            **tracer_environment("preload"),
+            "GGSCOPE_RING": str(path),
+            "PATH": "/bin:/usr/bin",
+        },
         capture_output=True,
         check=True,
     )
@@ -265,7 +269,10 @@ def test_full_lanes_drop_what_is_new_and_count_it(
     small = {"GGSCOPE_RING": str(path), "GGSCOPE_RING_SIZE": str(1 << 20)}
 
     subprocess.run(
-        line, env={**doors("path"), **small}, check=True, stdout=subprocess.PIPE
+        line,
+        env={**tracer_environment("path"), **small},
+        check=True,
+        stdout=subprocess.PIPE,
     )
 
     with ring.Ring(path) as read:

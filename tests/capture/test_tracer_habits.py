@@ -37,7 +37,7 @@ from ggscope_capture.ring_format import (
     text_at,
     unpack,
 )
-from tracing import doors, tracer
+from tracing import tracer, tracer_environment
 
 SOURCE = Path(__file__).parent / "fake_ggml.c"
 NODES, GRAPHS = 50, 20
@@ -56,7 +56,7 @@ class Fake:
     def environment(self, kind: str = "", **more: str) -> dict[str, str]:
         return {
             **os.environ,
-            **doors("preload"),
+            **tracer_environment("preload"),
             "FAKE_GGML": str(self.libraries / f"libggml{kind}.so"),
             "GGSCOPE_RING": str(self.folder / "ring"),
             "GGSCOPE_RING_SIZE": str(1 << 20),

@@ -410,7 +410,7 @@ def test_each_sentence_is_reported_where_it_is_true_and_only_there(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    def said_of(*text: str) -> str:
+    def stderr_of(*text: str) -> str:
         main(list(text))
         return capsys.readouterr().err
 
@@ -418,19 +418,19 @@ def test_each_sentence_is_reported_where_it_is_true_and_only_there(
     tools.mkdir()
     monkeypatch.setenv("XDG_DATA_DIRS", str(tmp_path / "usr"))
     monkeypatch.setenv("PATH", str(tools))
-    nothing = said_of("--uninstall-desktop")
-    without_tools = said_of("--install-desktop")
-    removed = said_of("--uninstall-desktop")
+    nothing = stderr_of("--uninstall-desktop")
+    without_tools = stderr_of("--install-desktop")
+    removed = stderr_of("--uninstall-desktop")
     for name in ("update-mime-database", "update-desktop-database"):
         (tools / name).write_text("#!/bin/sh\nexit 3\n")
         (tools / name).chmod(0o755)
-    failed = said_of("--install-desktop")
+    failed = stderr_of("--install-desktop")
     entry = data / ENTRY
     shutil.copytree(data / "applications", tmp_path / "usr" / "applications")
     entry.write_text("mine")
-    changed = said_of("--uninstall-desktop")
-    foreign = said_of("--install-desktop")
-    with_files = said_of("--install-desktop", str(LLAMA))
+    changed = stderr_of("--uninstall-desktop")
+    foreign = stderr_of("--install-desktop")
+    with_files = stderr_of("--install-desktop", str(LLAMA))
 
     for item, unsaid in (
         (nothing, removed),

@@ -89,18 +89,18 @@ def test_what_cannot_be_drawn_is_refused_and_nothing_is_written(
 ) -> None:
     target = tmp_path / "out"
 
-    def said_of(path: Path, code: int = 1) -> str:
+    def stderr_of(path: Path, code: int = 1) -> str:
         assert main(["thumbnail", str(path), str(target)]) == code
         return capsys.readouterr().err
 
     header = tmp_path / "header.ggmlviz"
     header.write_bytes(LLAMA.read_bytes()[:12])
-    empty = said_of(header)
-    said_of(Path("/etc/hostname"), 3)
+    empty = stderr_of(header)
+    stderr_of(Path("/etc/hostname"), 3)
     main(["convert", str(TENSOR), "--to", "token-json", "-o", str(tmp_path / "t")])
     text = tmp_path / "t" / "token-00000.json"
     monkeypatch.setattr(thumbnail, "MAX_BYTES", 10)
-    large = said_of(text)
+    large = stderr_of(text)
 
     assert not target.exists()
     assert "header.ggmlviz: no spans to draw." in empty

@@ -14,7 +14,7 @@ from fuzzing.campaign import (
     Campaign,
     base_environment,
     build_sanitized,
-    kept_case,
+    finding_case,
     replay,
     sanitizer_environment,
     shrunk,
@@ -55,7 +55,7 @@ def test_planted_fault_is_found_and_kept(tmp_path: Path, fault: str) -> None:
     assert tally.n_findings > 0
     assert [kind for _, kind in campaign.keeper.kinds] == [KINDS[fault]]
     (folder,) = (tmp_path / "findings").iterdir()
-    assert kept_case(folder).reader == "planted"
+    assert finding_case(folder).reader == "planted"
 
 
 def test_planted_overflow_in_compiled_code_is_found(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzzing.campaign import kept_case
+from fuzzing.campaign import finding_case
 from fuzzing.cases import attempt
 
 FOLDER = Path(__file__).parent / "findings"
@@ -16,4 +16,4 @@ FOLDER = Path(__file__).parent / "findings"
 
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.iterdir()))
 def test_finding_stays_mended(tmp_path: Path, name: str) -> None:
-    attempt(kept_case(FOLDER / name), tmp_path)
+    attempt(finding_case(FOLDER / name), tmp_path)

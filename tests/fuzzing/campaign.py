@@ -151,7 +151,7 @@ class Keeper:
         return target
 
 
-def kept_case(folder: Path) -> Case:
+def finding_case(folder: Path) -> Case:
     """Return the case of a finding's folder; it goes through all commands."""
     facts = json.loads((folder / _FACTS).read_text("utf-8"))
     known = {name: facts[name] for name in ("reader", "name", "options")}
@@ -529,7 +529,7 @@ def replay(folder: Path) -> int:
     """Read the case of a finding once more; return 1 where it still fails."""
     with tempfile.TemporaryDirectory() as place:
         try:
-            print(attempt(kept_case(folder), Path(place)))
+            print(attempt(finding_case(folder), Path(place)))
         except CaseFailedError as finding:
             print(finding.detail, finding.kind, sep="\n")
             return 1

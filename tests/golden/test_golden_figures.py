@@ -17,7 +17,7 @@ from ggscope.render.tokens import TokensOptions, tokens_figure
 from ggscope.session_loading import open_bundle
 from support import ROOT
 
-LETTERS = ("DejaVu Sans", "DejaVu Sans Mono")
+FONTS = ("DejaVu Sans", "DejaVu Sans Mono")
 """Figures are laid out by the widths of their texts."""
 
 
@@ -26,13 +26,13 @@ def trace() -> Trace:
     return open_bundle(survey([ROOT / "resources" / "samples" / "moe-experiment"]))
 
 
-def skip_with_other_letters() -> None:
+def skip_with_other_fonts() -> None:
     ensure_gui_application()
     result = tuple(
         QFontInfo(font(face, 12.0)).family() for face in (Face.UI, Face.MONO)
     )
-    if result != LETTERS:
-        pytest.skip(f"the letters here are {result}, those of the pictures {LETTERS}")
+    if result != FONTS:
+        pytest.skip(f"the fonts here are {result}, those of the pictures {FONTS}")
 
 
 @pytest.mark.parametrize("preset", ["single", "double"])
@@ -40,7 +40,7 @@ def skip_with_other_letters() -> None:
 def test_figure_looks_as_it_did(
     qapp, check_golden, trace, view, preset, tmp_path
 ) -> None:
-    skip_with_other_letters()
+    skip_with_other_fonts()
     of = trace_of(view, tmp_path) if view in ("npu", "bench") else trace
     figure = FIGURES[view].figure(of)
 
@@ -50,7 +50,7 @@ def test_figure_looks_as_it_did(
 
 
 def test_stacked_tokens_look_as_they_did(qapp, check_golden, trace) -> None:
-    skip_with_other_letters()
+    skip_with_other_fonts()
     figure = tokens_figure(trace, TokensOptions(stack="family"))
 
     image = figure.image(replace(PRESETS["double"], dpi=150))

@@ -130,15 +130,15 @@ def wait():
         QTimer.singleShot(50, look)
     else:
         QTimer.singleShot(50, wait)
-def said(window):
+def toast_text(window):
     shown = window.messages.toasts
     return shown[-1].text.text() if shown else ""
 def look(left=400):
     window = find()
-    if left and not said(window):  # what is said is said in a later turn
+    if left and not toast_text(window):  # the message comes in a later turn
         QTimer.singleShot(50, lambda: look(left - 1))
         return
-    print(window.n_documents, said(window))
+    print(window.n_documents, toast_text(window))
     window.close()
 app = app_module.create_app(["ggscope"])
 QTimer.singleShot(50, wait)
@@ -181,14 +181,14 @@ from argparse import Namespace
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from ggscope.gui import app as app_module
-def said(window):
+def toast_text(window):
     shown = window.messages.toasts
     return shown[-1].text.text() if shown else ""
 app = app_module.create_app(["ggscope"])
 def look():
     for window in QApplication.topLevelWidgets():
-        if type(window).__name__ == "MainWindow" and said(window):
-            print(said(window))
+        if type(window).__name__ == "MainWindow" and toast_text(window):
+            print(toast_text(window))
             timer.stop()
             window.close()
 timer = QTimer()

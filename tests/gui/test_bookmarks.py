@@ -86,7 +86,7 @@ def fill(session: Session, *names: str) -> None:
         session.bookmarks.add(name, time)
 
 
-def wait_kept(qtbot: QtBot, document: Document) -> None:
+def wait_saved(qtbot: QtBot, document: Document) -> None:
     keeper = document.bookmarks.keeper
     qtbot.waitUntil(lambda: not keeper.is_saving, timeout=10_000)
 
@@ -431,15 +431,15 @@ def test_place_is_asked_once_and_beside_is_written_only_after_a_yes(
     document: Document, settings: Settings, trace: Path, qtbot: QtBot
 ) -> None:
     fill(document.session, "a")
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     assert not side_car(trace).exists()
     question = newest_message(document)
 
     toast(document).buttons[0].click()
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     clear(document)
     fill(document.session, "b")
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     assert new_statements(question, newest_message(document))
 
     assert settings.bookmarks.place == "beside"
@@ -458,7 +458,7 @@ def test_why_nothing_lies_beside_the_trace_is_reported(
 ) -> None:
     def shown_name(name: str) -> str:
         fill(document.session, name)
-        wait_kept(qtbot, document)
+        wait_saved(qtbot, document)
         return document.session.bookmarks.location
 
     settings.change("bookmarks", place="data")
@@ -483,7 +483,7 @@ def test_closed_question_means_the_data_folder(
     fill(document.session, "a")
     toast(document).close_button.click()
     fill(document.session, "b")
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
 
     assert settings.bookmarks.place == "data"
     assert not newest_message(document)
@@ -495,7 +495,7 @@ def test_reloading_keeps_them_and_their_undo(document: Document, qtbot: QtBot) -
     document.session.bookmarks.remove(0)
     with qtbot.waitSignal(document.ready):
         document.session.reload()
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
 
     assert names(document.session) == ["b"]
     document.session.bookmarks.undo()
@@ -516,7 +516,7 @@ def test_names_of_lanes_are_there_after_reopening(
     QTest.keyClicks(dialog.name, "main")
     QTest.keyClick(dialog.name, Qt.Key.Key_Return)
     assert dict(session.lanes.state.names) == {key: "main"}
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     assert settings.lane_state(session.trace.info.reader_id).names == ()
     window.close_document(document)
     moved = trace.rename(trace.with_name("moved.ggmlviz"))
@@ -532,7 +532,7 @@ def test_names_of_lanes_are_there_after_reopening(
     assert dict(again.session.lanes.state.names) == {key: "main"}
     assert other.session.lanes.state.names == ()
     again.session.lanes.set_title(key, "")
-    wait_kept(qtbot, again)
+    wait_saved(qtbot, again)
     window.close_document(again)
     third = opened(moved)
     qtbot.waitUntil(lambda: third.bookmarks.keeper.is_read)
@@ -548,13 +548,13 @@ def test_two_windows_see_each_others_bookmarks(
     other = opened(copy)
     qtbot.waitUntil(lambda: other.bookmarks.keeper.is_read)
     fill(document.session, "a", "b")
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     other.session.bookmarks.add("c", TimeRange(9, 9))
-    wait_kept(qtbot, other)
+    wait_saved(qtbot, other)
     assert names(other.session) == ["c", "a", "b"]
 
     document.session.bookmarks.remove(0)
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     other.bookmarks.keeper.check_file()
 
     qtbot.waitUntil(lambda: names(other.session) == ["c", "b"])
@@ -567,7 +567,7 @@ def test_foreign_side_car_is_reported_and_shown_on_request(
 ) -> None:  # fmt: skip
     settings.change("bookmarks", place="beside")
     fill(document.session, "a")
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     window.close_document(document)
     again = opened(trace)
     qtbot.waitUntil(lambda: bool(again.session.bookmarks.items))

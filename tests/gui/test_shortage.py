@@ -49,7 +49,7 @@ from ggscope.views.registry import BUILTIN
 for entry in BUILTIN:  # modules are not what memory is to run out for
     importlib.import_module(entry.module)
 from ggscope.readers import registry
-def said(window):
+def toast_text(window):
     shown = window.messages.toasts
     return shown[-1].text.text() if shown else ""
 registry.readers()
@@ -88,7 +88,7 @@ if what == "disk":
     settings.add_recent(Path("/somewhere/else"))
     settings.sync()
     print(document.loader.state.name, done[0])
-    print(bool(said(window)), said(window))
+    print(bool(toast_text(window)), toast_text(window))
     print(sorted(os.listdir(folder)))
 else:
     resource.setrlimit(

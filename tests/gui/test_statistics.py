@@ -1042,7 +1042,7 @@ def test_first_column_stays_in_sight_and_sorts(
     bar.setValue(bar.maximum())
     after = view.table.viewport().grab().toImage()
 
-    assert view.table.kept_width() == width
+    assert view.table.pinned_width() == width
     same = [
         before.pixel(x, y) == after.pixel(x, y)
         for x in range(0, width - 2, 3)

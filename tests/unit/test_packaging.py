@@ -39,7 +39,7 @@ def needed(path: Path) -> set[str]:
     return set(script("bundle/contents.py").linked_by(path))
 
 
-def kept_plugins() -> list[Path]:
+def bundled_plugins() -> list[Path]:
     contents = script("bundle/contents.py")
     folder = qt_folder() / "Qt" / "plugins"
     names = [path.relative_to(folder.parents[2]) for path in folder.glob("*/*.so")]
@@ -89,7 +89,7 @@ def test_qt_libraries_of_the_bundle_are_those_that_are_linked_to() -> None:
     modules = [qt_folder() / f"{name}.abi3.so" for name in contents.QT_MODULES]
     libraries = qt_folder() / "Qt" / "lib"
     expected: set[str] = set()
-    fresh = set().union(*map(needed, [*modules, *kept_plugins()]))
+    fresh = set().union(*map(needed, [*modules, *bundled_plugins()]))
     while fresh - expected:
         expected |= fresh
         fresh = set().union(
@@ -105,7 +105,7 @@ def test_qt_libraries_of_the_bundle_are_those_that_are_linked_to() -> None:
 def test_plugins_of_the_list_exist() -> None:
     contents = script("bundle/contents.py")
 
-    pairs = {(p.parent.name, p.stem.removeprefix("lib")) for p in kept_plugins()}
+    pairs = {(p.parent.name, p.stem.removeprefix("lib")) for p in bundled_plugins()}
 
     listed = {(folder, n) for folder, names in contents.PLUGINS.items() for n in names}
     assert listed - pairs == {("platforms", "qcocoa"), ("styles", "qmacstyle")}

@@ -198,7 +198,7 @@ class _Writer:
         members += [f'"pid":{i + 1}' for i in range(len(events.processes))]
         self._tracks = _blob(members)
         self._local = np.zeros(0, np.int32)
-        self._room = np.empty(_PIECE_BYTES, np.uint8)
+        self._buffer = np.empty(_PIECE_BYTES, np.uint8)
 
     def written(self, rows: Rows) -> Iterator[bytes]:
         """Yield some spans or markers in pieces."""
@@ -294,13 +294,13 @@ class _Writer:
         place = np.zeros(2, np.int64)
         while place[0] < rows.n:
             needed = library().ggscope_export_json(
-                rows, texts, self._tracks, int(place[0]), len(self._room), self._room,
-                place,
+                rows, texts, self._tracks, int(place[0]), len(self._buffer),
+                self._buffer, place,
             )  # fmt: skip
             if place[1]:
-                yield self._room[: place[1]].tobytes()
+                yield self._buffer[: place[1]].tobytes()
             elif needed:
-                self._room = np.empty(int(needed), np.uint8)
+                self._buffer = np.empty(int(needed), np.uint8)
 
 
 def _blob(texts: Sequence[str]) -> ExportTexts:

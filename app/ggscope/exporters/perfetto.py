@@ -185,7 +185,7 @@ class _Writer:
         self._stack = ExportStack(
             depth=0, end=np.empty(depth, np.int64), track=np.empty(depth, np.int32)
         )
-        self._room = np.empty(_PIECE_BYTES, np.uint8)
+        self._buffer = np.empty(_PIECE_BYTES, np.uint8)
         self._flows = _Flows(rows.events)
 
     def written(self, rows: Rows) -> Iterator[bytes]:
@@ -256,13 +256,13 @@ class _Writer:
         place = np.zeros(2, np.int64)
         while place[0] < rows.n + is_last:
             needed = library().ggscope_export_packets(
-                rows, int(place[0]), int(is_last), self._stack, len(self._room),
-                self._room, place,
+                rows, int(place[0]), int(is_last), self._stack, len(self._buffer),
+                self._buffer, place,
             )  # fmt: skip
             if place[1]:
-                yield self._room[: place[1]].tobytes()
+                yield self._buffer[: place[1]].tobytes()
             elif needed:
-                self._room = np.empty(int(needed), np.uint8)
+                self._buffer = np.empty(int(needed), np.uint8)
 
     def _interned(self, used: Mapping[int, I64]) -> bytes:
         """Return a packet with the texts of each table that no packet defines yet."""

@@ -145,7 +145,7 @@ class Ring:
             os.close(descriptor)
         self._may_write = may_write
         self.is_owner = may_write and self._is_free()
-        self._makes_room = self.is_owner and self.is_running()
+        self._frees_slots = self.is_owner and self.is_running()
         if self.is_owner:
             self._head["reader_pid"] = os.getpid()
         else:
@@ -169,7 +169,7 @@ class Ring:
             return False
         if not is_there:
             return False
-        self.is_owner, self._makes_room = True, self.is_running()
+        self.is_owner, self._frees_slots = True, self.is_running()
         self._head["reader_pid"] = os.getpid()
         return True
 
@@ -177,7 +177,7 @@ class Ring:
         """Let another reader empty the ring, until this one may `take_over`."""
         if self.is_owner and self.is_whole():
             self._head["reader_pid"] = 0
-        self.is_owner = self._makes_room = False
+        self.is_owner = self._frees_slots = False
 
     def untaken(self) -> tuple[Taken, int]:
         """Return what this reader has, and the writer keeps.
@@ -207,7 +207,7 @@ class Ring:
 
     def release(self) -> None:
         """Tell the writer that all that this reader has is taken: its room is free."""
-        if self._makes_room:
+        if self._frees_slots:
             self._lanes["tail"] = self._tail
             self._head["events_tail"] = self._events_tail
             self._head["defs_tail"] = self._defs_at
@@ -434,7 +434,7 @@ class Ring:
             records = both.view(RECORD)
         if keep is not None:
             keep(Taken(records, raw, raw_definitions))
-        if self._makes_room:
+        if self._frees_slots:
             self._lanes["tail"][lanes] = self._tail[lanes]
             self._head["events_tail"] = self._events_tail
             self._head["defs_tail"] = self._defs_at

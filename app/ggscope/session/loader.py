@@ -215,7 +215,7 @@ class BesideRequest:
         return look(self.path, context.check_cancelled)
 
 
-def kept_of_stopped(trace: Trace, n_records: int = 0) -> Trace:
+def trace_when_stopped(trace: Trace, n_records: int = 0) -> Trace:
     """Return what was read when the user stopped the reading, and a note of it.
 
     Nothing is pending any more; `read_until` still says how far the spans go.
@@ -247,7 +247,7 @@ def kept_of_stopped(trace: Trace, n_records: int = 0) -> Trace:
     )
 
 
-def kept_of_failed(trace: Trace, message: str) -> Trace:
+def trace_when_failed(trace: Trace, message: str) -> Trace:
     """Return what was read before reading failed, and a note of it."""
     n = format_count(n_records_read(trace))
     return _with(
@@ -729,7 +729,7 @@ class Loader(QObject):
         if isinstance(failure.error, SeveralRunsError):
             self._set_state(LoadState.SEVERAL_RUNS)
             return
-        self._keep(lambda early: kept_of_failed(early, failure.message))
+        self._keep(lambda early: trace_when_failed(early, failure.message))
         self._set_state(LoadState.FAILED)
 
     def _on_cancelled(self) -> None:
@@ -740,7 +740,7 @@ class Loader(QObject):
             self._show_soon(self._next[0], is_whole=True)
             return
         n_records = self.n_records
-        has_some = self._keep(lambda early: kept_of_stopped(early, n_records))
+        has_some = self._keep(lambda early: trace_when_stopped(early, n_records))
         self._set_state(LoadState.STOPPED if has_some else LoadState.CANCELLED)
 
     def _keep(self, finish: Callable[[Trace], Trace]) -> bool:

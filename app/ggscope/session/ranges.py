@@ -19,7 +19,7 @@ class RangeModel(QObject):
 
     marked_changed = Signal(object)  # MarkedRange | None
     limited_changed = Signal(object)  # bool
-    kept_changed = Signal(object)  # bool: see `is_kept`
+    pin_changed = Signal(object)  # bool: see `is_pinned`
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class RangeModel(QObject):
         self.is_limited = True
         self._viewport = viewport
         self._selection = selection
-        self._kept: tuple[MarkedRange | None] | None = None
-        self._was_kept = False
+        self._pinned: tuple[MarkedRange | None] | None = None
+        self._was_pinned = False
         viewport.about_to_move.connect(self._on_about_to_move)
-        viewport.settled.connect(self._publish_kept)
+        viewport.settled.connect(self._publish_pinned)
         selection.changed.connect(self._on_selection)
 
     def set_marked(self, marked: MarkedRange | None) -> None:
@@ -45,14 +45,14 @@ class RangeModel(QObject):
             return
         self.marked = marked
         self.is_marked_last = marked is not None
-        self.stop_keeping()
+        self.unpin()
         self.marked_changed.emit(marked)
 
     def set_limited(self, is_limited: bool) -> None:
         """List and count what lies in `listed`, or everything."""
         if is_limited != self.is_limited:
             self.is_limited = is_limited
-            self.stop_keeping()
+            self.unpin()
             self.limited_changed.emit(is_limited)
 
     @property
@@ -60,44 +60,44 @@ class RangeModel(QObject):
         """What table and statistics are about: the marked range, else the visible one.
 
         None = all of the trace: because that is asked for, or is what is visible. For
-        what was visible before, see `is_kept`.
+        what was visible before, see `is_pinned`.
         """
         extent, visible = self._viewport.extent, self._viewport.visible
         if extent is None or not self.is_limited:
             return None
         if self.marked is not None:
             return self.marked
-        if self._kept is not None:
-            return self._kept[0]
+        if self._pinned is not None:
+            return self._pinned[0]
         # An instant at the very end is in sight too.
         if visible.start <= extent.start and extent.end <= visible.end:
             return None
         return MarkedRange(visible)
 
     @property
-    def is_kept(self) -> bool:
+    def is_pinned(self) -> bool:
         """Whether `listed` stays though something else is visible.
 
         So it does once the view has moved to what was chosen in a list, until it is
         moved to anything else: else going to a row would take the other rows away.
         """
-        return self._kept is not None
+        return self._pinned is not None
 
-    def stop_keeping(self) -> None:
+    def unpin(self) -> None:
         """Let `listed` be what is visible again."""
-        self._kept = None
-        self._publish_kept()
+        self._pinned = None
+        self._publish_pinned()
 
     def _on_about_to_move(self, to_selection: bool) -> None:
         if not to_selection:
-            self._kept = None
-        elif self._selection.is_listed and self._kept is None and self.marked is None:
-            self._kept = (self.listed,)
+            self._pinned = None
+        elif self._selection.is_listed and self._pinned is None and self.marked is None:
+            self._pinned = (self.listed,)
 
-    def _publish_kept(self, _: object = None) -> None:
-        if self.is_kept != self._was_kept:
-            self._was_kept = self.is_kept
-            self.kept_changed.emit(self.is_kept)
+    def _publish_pinned(self, _: object = None) -> None:
+        if self.is_pinned != self._was_pinned:
+            self._was_pinned = self.is_pinned
+            self.pin_changed.emit(self.is_pinned)
 
     def _on_selection(self, selection: Selection) -> None:
         if selection:

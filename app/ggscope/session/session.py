@@ -177,7 +177,7 @@ class Session(QObject):
         )
         if is_new or old is None:
             self.replay.end()
-            self.ranges.stop_keeping()
+            self.ranges.unpin()
             self.selection.forget_listed()
             self.clear_selection()
         elif change is TraceChange.EXTENDED:

@@ -62,7 +62,7 @@ class Viewport(QObject):
 
         Parameters
         ----------
-        to_selection : to show what is selected; see `RangeModel.is_kept`.
+        to_selection : to show what is selected; see `RangeModel.is_pinned`.
         """
         if self.extent is None:
             return

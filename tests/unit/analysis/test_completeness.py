@@ -367,17 +367,17 @@ def test_what_a_share_rests_on_is_named_where_it_rests_on_it(monkeypatch) -> Non
     lost = lost_at_random(0.1, 2, len(ops))
     again = frozenset((k, op) for k, op in lost if k == 0 or (0, op) not in lost)
 
-    def said(skip: frozenset[tuple[int, int]], n_passes: int = 2) -> str:
+    def statement(skip: frozenset[tuple[int, int]], n_passes: int = 2) -> str:
         return completeness_text(completeness(traced([ops] * n_passes, skip=skip)))
 
     assert again < lost
-    assert new_statement(said(lost), said(again))
+    assert new_statement(statement(lost), statement(again))
     some = lost_at_random(0.02, 40, len(ops))
-    compared = said(some, 40)
+    compared = statement(some, 40)
     monkeypatch.setattr(runs, "_MAX_ROWS", 300)
-    assert new_statements(said(some, 40), compared)
+    assert new_statements(statement(some, 40), compared)
     for few in (frozenset(), frozenset({(7, 30)})):
-        assert new_statements(said(some, 40), said(few, 40))
+        assert new_statements(statement(some, 40), statement(few, 40))
 
 
 def test_trace_that_is_still_being_read_is_not_judged() -> None:

@@ -26,7 +26,7 @@ from ggscope_capture.ring_format import (
 )
 from ggscope_capture.sidecar import sidecar_chunks
 from ring_writer import Writer
-from tracing import told_by
+from tracing import contents_of
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "posix_fallocate"), reason="the made-up writer needs Linux"
@@ -83,7 +83,7 @@ def test_recording_keeps_and_shows_them(
     writer: Writer, path: Path, tmp_path: Path
 ) -> None:
     with ring.Ring(path, is_owner=False) as read:
-        contents, control = told_by(read), read.control[0].copy()
+        contents, control = contents_of(read), read.control[0].copy()
     facts = to_sidecar(contents, control)
     rows = [*facts["page_reads"]]
     chunks = sidecar_chunks(facts, [], has_names=True)

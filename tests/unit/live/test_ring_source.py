@@ -716,7 +716,7 @@ def test_what_no_definition_shows_is_unknown_in_the_spans(source, path):
     writer.close()
 
 
-def told_choice(writer, kind, graph, experts, scores=(), layer=3, n_experts=8):
+def write_choice(writer, kind, graph, experts, scores=(), layer=3, n_experts=8):
     """Write what a router or a multiplication chose for rows of the batch."""
     rows, used = len(experts), len(experts[0])
     body = struct.pack("<IIiIIIII", graph, 0, layer, rows, used, n_experts, 0, 0)
@@ -729,14 +729,14 @@ def test_choices_of_a_graph_come_when_it_has_ended_with_the_scores_of_the_router
 ):
     writer = Writer(path)
     writer.graph()
-    told_choice(
+    write_choice(
         writer, FrameType.ROUTER, 0, [[5, 2], [1, 0]], [[0.75, 0.25], [0.6, 0.4]]
     )
-    told_choice(writer, FrameType.EXPERTS, 0, [[5, 2], [1, 0]])
-    told_choice(writer, FrameType.EXPERTS, 0, [[5, 2], [1, 0]])  # of another weight
-    told_choice(writer, FrameType.ROUTER, 0, [[7]], [[1.5]], layer=4)
-    told_choice(writer, FrameType.EXPERTS, 0, [[8]])  # there is no such expert
-    told_choice(writer, FrameType.EXPERTS, 99, [[1]])  # nor such a graph
+    write_choice(writer, FrameType.EXPERTS, 0, [[5, 2], [1, 0]])
+    write_choice(writer, FrameType.EXPERTS, 0, [[5, 2], [1, 0]])  # of another weight
+    write_choice(writer, FrameType.ROUTER, 0, [[7]], [[1.5]], layer=4)
+    write_choice(writer, FrameType.EXPERTS, 0, [[8]])  # there is no such expert
+    write_choice(writer, FrameType.EXPERTS, 99, [[1]])  # nor such a graph
     source.poll()
     assert len(source.snapshot().routing) == 0
 
@@ -760,7 +760,7 @@ def test_choices_of_a_graph_come_when_it_has_ended_with_the_scores_of_the_router
 def test_choices_that_wait_come_at_the_end_of_the_program(source, path):
     writer = Writer(path)
     writer.graph()
-    told_choice(writer, FrameType.ROUTER, 0, [[5, 2]], [[0.75, 0.25]])
+    write_choice(writer, FrameType.ROUTER, 0, [[5, 2]], [[0.75, 0.25]])
     writer.end()
     for _ in range(3):
         polled(source)

@@ -166,7 +166,7 @@ def test_texts_can_be_left_out() -> None:
 def test_picture_on_its_kept_part_is_the_same_to_the_pixel(scale: float) -> None:
     first = overview_scene(scale=scale)
     moved = replace(first, visible=TimeRange(0, first.index.trace.extent.end // 3))
-    assert_same_on_kept(
+    assert_same_with_cache(
         [
             compose_overview(scene)
             for scene in (first, moved, replace(moved, theme=theme("light")))
@@ -180,7 +180,7 @@ def test_overview_of_a_trace_without_spans_is_painted_over_what_was_there() -> N
     empty = replace(empty, selection=Selection(), marked=None, bookmarks=())
     composed = [compose_overview(scene) for scene in (empty, busy, empty)]
 
-    assert_same_on_kept(composed)
+    assert_same_with_cache(composed)
 
     assert render_image(composed[0]).pixelColor(450, 24) == color_of(busy.theme.pane)
 
@@ -197,7 +197,7 @@ def test_timeline_on_its_kept_headers_is_the_same_to_the_pixel(scale: float) -> 
         make_scene(first.index, state=state, scale=scale), npu_scene(scale=scale),
     ]  # fmt: skip
     composed = [compose_timeline(scene) for scene in scenes]
-    assert_same_on_kept(composed)
+    assert_same_with_cache(composed)
     a, b = composed[:2]
     assert a.still
     assert a.still[0].first == b.still[0].first
@@ -223,7 +223,7 @@ def test_two_timelines_on_their_headers_are_the_same_to_the_pixel(scale: float) 
     ]  # fmt: skip
     composed = [compose_timelines(scene) for scene in scenes]
 
-    assert_same_on_kept(composed)
+    assert_same_with_cache(composed)
 
     a, b = composed[:2]
     assert len(a.still) == len(b.still) == 2
@@ -232,8 +232,8 @@ def test_two_timelines_on_their_headers_are_the_same_to_the_pixel(scale: float) 
         assert all(x is y for x, y in zip(*parts, strict=True))
 
 
-def assert_same_on_kept(composed: list[DisplayList]) -> None:
-    """Compare pictures on what is kept of the last one with pictures drawn whole."""
+def assert_same_with_cache(composed: list[DisplayList]) -> None:
+    """Compare pictures drawn with cached layers with pictures drawn whole."""
     cache = StaticLayerCache()
     for picture in composed:
         scale = picture.scale

@@ -35,7 +35,7 @@ def shelf(trace: Path, *, is_beside: bool = False, **others: object) -> Bookmark
     return BookmarkStorage(trace, "ns", trace.parents[1] / "data", is_beside, **others)  # type: ignore[arg-type]  # only for tests
 
 
-def kept_of(*names: str, changed: int = 5) -> BookmarkSet:
+def bookmark_set(*names: str, changed: int = 5) -> BookmarkSet:
     return BookmarkSet(
         tuple(
             Entry(Bookmark(name, TimeRange(1, 9), id=name.encode().hex().zfill(16)),
@@ -57,7 +57,7 @@ def test_nothing_is_written_where_there_is_nothing_to_keep(trace: Path) -> None:
 
 
 def test_moved_and_renamed_trace_finds_its_bookmarks(trace: Path) -> None:
-    shelf(trace).store(kept_of("a"))
+    shelf(trace).store(bookmark_set("a"))
     other = trace.parents[1] / "other name.bin"
     trace.rename(other)
 
@@ -67,14 +67,14 @@ def test_moved_and_renamed_trace_finds_its_bookmarks(trace: Path) -> None:
 
 
 def test_other_content_of_the_same_name_has_none(trace: Path) -> None:
-    shelf(trace).store(kept_of("a"))
+    shelf(trace).store(bookmark_set("a"))
     trace.write_bytes(bytes(range(255, -1, -1)) * 40)
 
     assert names(shelf(trace).find()) == []
 
 
 def test_grown_trace_finds_them_and_keeps_one_file(trace: Path) -> None:
-    shelf(trace).store(kept_of("a"))
+    shelf(trace).store(bookmark_set("a"))
     with trace.open("ab") as file:
         file.write(b"x" * 1000)
 
@@ -87,8 +87,8 @@ def test_grown_trace_finds_them_and_keeps_one_file(trace: Path) -> None:
 
 
 def test_beside_the_trace_after_the_person_agreed(trace: Path) -> None:
-    shelf(trace).store(kept_of("a"))
-    store = shelf(trace, is_beside=True).store(kept_of("b"))
+    shelf(trace).store(bookmark_set("a"))
+    store = shelf(trace, is_beside=True).store(bookmark_set("b"))
 
     assert store.place == side_car(trace)
     assert sorted(names(store)) == ["a", "b"]
@@ -98,7 +98,7 @@ def test_beside_the_trace_after_the_person_agreed(trace: Path) -> None:
 
 
 def test_bookmark_files_are_no_files_of_an_experiment(trace: Path) -> None:
-    shelf(trace, is_beside=True).store(kept_of("a"))
+    shelf(trace, is_beside=True).store(bookmark_set("a"))
 
     whole, near = readers_survey.survey([trace.parent]), readers_survey.beside(trace)
 
@@ -109,21 +109,21 @@ def test_bookmark_files_are_no_files_of_an_experiment(trace: Path) -> None:
 
 
 def test_two_windows_lose_nothing_and_deletions_hold(trace: Path) -> None:
-    first = shelf(trace).store(kept_of("a", "b"))
-    second = shelf(trace).store(kept_of("c"))
+    first = shelf(trace).store(bookmark_set("a", "b"))
+    second = shelf(trace).store(bookmark_set("c"))
     assert sorted(names(second)) == ["a", "b", "c"]
 
     gone = BookmarkSet(
-        kept_of("b").entries, {first.bookmarks.entries[0].bookmark.id: 6}
+        bookmark_set("b").entries, {first.bookmarks.entries[0].bookmark.id: 6}
     )
     third = shelf(trace).store(gone)
-    again = shelf(trace).store(kept_of("a", "c"))  # has not heard of it
+    again = shelf(trace).store(bookmark_set("a", "c"))  # has not heard of it
 
     assert sorted(names(third)) == sorted(names(again)) == ["b", "c"]
 
 
 def test_side_car_of_other_content_is_shown_only_when_asked(trace: Path) -> None:
-    shelf(trace, is_beside=True).store(kept_of("a"))
+    shelf(trace, is_beside=True).store(bookmark_set("a"))
     trace.write_bytes(b"another run" * 900)
 
     result = shelf(trace).find()
@@ -131,7 +131,7 @@ def test_side_car_of_other_content_is_shown_only_when_asked(trace: Path) -> None
     assert names(result) == []
     assert result.foreign is not None
     before = side_car(trace).read_bytes()
-    store = shelf(trace, is_beside=True).store(kept_of("b"))
+    store = shelf(trace, is_beside=True).store(bookmark_set("b"))
     assert store.is_elsewhere
     assert side_car(trace).read_bytes() == before
     accepted = shelf(trace, accepted=frozenset({result.foreign.of.digest}))
@@ -155,7 +155,7 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
     before = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
 
     result = shelf(trace).find()
-    store = shelf(trace, is_beside=True).store(kept_of("a"))
+    store = shelf(trace, is_beside=True).store(bookmark_set("a"))
 
     after = victim.read_text(), place.read_text() if kind in ("text", "newer") else ""
     assert place.name in result.problem
@@ -165,7 +165,7 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
     assert names(shelf(trace).find()) == ["a"]
     other = trace.with_name(f"other-{trace.name}")
     other.write_bytes(b"another run" * 900)
-    assert shelf(other, is_beside=True).store(kept_of("a")).place
+    assert shelf(other, is_beside=True).store(bookmark_set("a")).place
     assert side_car(other).exists()
     assert new_statements(result.problem, shelf(other).find().problem)
 
@@ -176,13 +176,13 @@ def test_what_is_no_bookmark_file_is_never_overwritten(trace: Path, kind: str) -
 def test_unread_file_in_the_profile_is_reported_and_kept(
     trace: Path, content: str
 ) -> None:
-    place = shelf(trace).store(kept_of("a")).place
+    place = shelf(trace).store(bookmark_set("a")).place
     assert place is not None
     place.write_text(content)
 
     result = shelf(trace).find()
-    first = shelf(trace).store(kept_of("b"))
-    second = shelf(trace).store(kept_of("c"))
+    first = shelf(trace).store(bookmark_set("b"))
+    second = shelf(trace).store(bookmark_set("c"))
 
     assert str(place) in result.problem
     assert place.read_text() == content
@@ -192,7 +192,7 @@ def test_unread_file_in_the_profile_is_reported_and_kept(
 
 @pytest.mark.parametrize("is_beside", [True, False])
 def test_entries_that_are_left_out_stay_in_a_copy(trace: Path, is_beside: bool) -> None:
-    place = shelf(trace, is_beside=is_beside).store(kept_of("a")).place
+    place = shelf(trace, is_beside=is_beside).store(bookmark_set("a")).place
     assert place is not None
     content = json.loads(place.read_text())
     content["bookmarks"].append({"name": "by hand", "start": "5 ms"})
@@ -200,8 +200,8 @@ def test_entries_that_are_left_out_stay_in_a_copy(trace: Path, is_beside: bool) 
     before = place.read_bytes()
 
     result = shelf(trace).find()
-    shelf(trace, is_beside=is_beside).store(kept_of("b"))
-    shelf(trace, is_beside=is_beside).store(kept_of("c"))
+    shelf(trace, is_beside=is_beside).store(bookmark_set("b"))
+    shelf(trace, is_beside=is_beside).store(bookmark_set("c"))
 
     assert place.name in result.problem
     assert names(result) == ["a"]
@@ -212,10 +212,10 @@ def test_entries_that_are_left_out_stay_in_a_copy(trace: Path, is_beside: bool) 
 
 
 def test_side_car_that_cannot_be_written_is_reported_and_kept(trace: Path) -> None:
-    place = shelf(trace, is_beside=True).store(kept_of("a")).place
+    place = shelf(trace, is_beside=True).store(bookmark_set("a")).place
     assert place is not None
     before = place.read_bytes()
-    many = kept_of(*(f"mark {number}" for number in range(9)))
+    many = bookmark_set(*(f"mark {number}" for number in range(9)))
 
     with small_files(len(before) + 9):
         result = shelf(trace, is_beside=True)
@@ -227,7 +227,7 @@ def test_side_car_that_cannot_be_written_is_reported_and_kept(trace: Path) -> No
 
 
 def test_side_car_of_another_clock_is_not_taken(trace: Path) -> None:
-    shelf(trace, is_beside=True).store(kept_of("a"))
+    shelf(trace, is_beside=True).store(bookmark_set("a"))
 
     result = BookmarkStorage(trace, "cycle", None).find()
 
@@ -240,11 +240,11 @@ def test_folder_that_cannot_be_written_leaves_the_data_folder(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
 
-    store = shelf(trace, is_beside=True).store(kept_of("a"))
+    store = shelf(trace, is_beside=True).store(bookmark_set("a"))
 
     assert store.is_elsewhere
     assert side_car(trace).name in store.problem
-    assert not shelf(trace).store(kept_of("a")).problem
+    assert not shelf(trace).store(bookmark_set("a")).problem
     assert not side_car(trace).exists()
     place = trace.parents[1] / "data"
     assert [read_bookmarks(p).bookmarks for p in place.iterdir()] == [store.bookmarks]  # type: ignore[union-attr]  # it is there
@@ -254,6 +254,6 @@ def test_trace_that_is_gone_is_named_and_nothing_is_written(trace: Path) -> None
     trace.unlink()
 
     with pytest.raises(WriteError, match=f"{trace.name}, which they belong to"):
-        shelf(trace, is_beside=True).store(kept_of("a"))
+        shelf(trace, is_beside=True).store(bookmark_set("a"))
 
     assert not side_car(trace).exists()

@@ -19,7 +19,7 @@ FILTER = Filter(layers=frozenset({1}))
 SIGNALS: dict[str, Callable[[Session], SignalInstance]] = {
     "selection": lambda s: s.selection.changed,
     "marked": lambda s: s.ranges.marked_changed,
-    "listed": lambda s: s.ranges.kept_changed,
+    "listed": lambda s: s.ranges.pin_changed,
     "coloring": lambda s: s.display.color_by_changed,
     "trace": lambda s: s.trace_changed,
     "correlation": lambda s: s.linking.correlation_changed,

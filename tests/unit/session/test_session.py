@@ -490,7 +490,7 @@ def test_going_to_a_listed_span_keeps_the_range_of_the_list(session: Session) ->
     session.navigator.focus_selection()
 
     assert session.ranges.listed == before
-    assert session.ranges.is_kept
+    assert session.ranges.is_pinned
     assert session.viewport.visible != first != before.time
 
 
@@ -505,7 +505,7 @@ def test_going_to_a_listed_span_keeps_the_range_of_the_list(session: Session) ->
         lambda s: s.viewport.show_end(),
         lambda s: s.ranges.set_limited(False),
         lambda s: s.ranges.set_marked(MarkedRange(TimeRange(0, 500))),
-        lambda s: s.ranges.stop_keeping(),
+        lambda s: s.ranges.unpin(),
         lambda s: s.navigator.back(),
     ],
 )
@@ -517,11 +517,11 @@ def test_list_follows_again_once_the_view_is_moved_by_hand(
     session.selection.select_span(1, is_listed=True)
     session.navigator.fit_selection()
     messages: list[object] = []
-    session.ranges.kept_changed.connect(messages.append)
+    session.ranges.pin_changed.connect(messages.append)
 
     move(session)
 
-    assert not session.ranges.is_kept
+    assert not session.ranges.is_pinned
     assert messages == [False]
     visible, extent = session.viewport.visible, session.trace.extent
     shows_all = visible.start <= extent.start and extent.end <= visible.end
@@ -536,7 +536,7 @@ def test_span_that_was_not_chosen_in_a_list_keeps_none(session: Session) -> None
     session.selection.select_span(1)
     session.navigator.fit_selection()
 
-    assert not session.ranges.is_kept
+    assert not session.ranges.is_pinned
     assert session.ranges.listed == MarkedRange(session.viewport.visible)
 
 
@@ -560,7 +560,7 @@ def test_list_of_another_trace_is_not_kept(session: Session) -> None:
 
     session.set_trace(llama_like_trace(tokens=2, layers=2))
 
-    assert not session.ranges.is_kept
+    assert not session.ranges.is_pinned
 
 
 def test_longest_span_of_a_group_is_gone_to_once_it_is_found(

@@ -15,7 +15,7 @@ from ggscope.model.selection import Filter, Gap, MarkedRange, Selection
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.session import queries
-from ggscope.session.loader import kept_of_failed, kept_of_stopped
+from ggscope.session.loader import trace_when_failed, trace_when_stopped
 from ggscope.session.session import Session, TraceChange
 from staged import prefix, stages, with_records
 from statements import new_statement, new_statements
@@ -199,14 +199,14 @@ def test_stopped_reading_keeps_the_spans_and_says_how_far_it_came(
 ) -> None:
     first, n_all = snapshots[0], len(snapshots[-1].spans)
 
-    result = kept_of_stopped(first, n_all)
+    result = trace_when_stopped(first, n_all)
 
     assert not result.pending
     assert result.read_until == first.read_until
     assert result.warnings[0].code == "reading_stopped"
     message = result.warnings[0].message
     assert new_statements(
-        message, kept_of_stopped(without_total(first)).warnings[0].message
+        message, trace_when_stopped(without_total(first)).warnings[0].message
     )
     assert f"{n_all:,}" in message
     assert "Reload" in result.warnings[0].remedy
@@ -214,10 +214,10 @@ def test_stopped_reading_keeps_the_spans_and_says_how_far_it_came(
 
 
 def test_stopped_after_the_spans_names_what_is_missing(snapshots: list[Trace]) -> None:
-    result = kept_of_stopped(snapshots[2])
+    result = trace_when_stopped(snapshots[2])
 
     assert "accesses, names" in result.warnings[0].message
-    before = kept_of_stopped(snapshots[1]).warnings[0].message
+    before = trace_when_stopped(snapshots[1]).warnings[0].message
     assert new_statements(result.warnings[0].message, before)
 
 
@@ -225,13 +225,13 @@ def test_stopped_without_a_total_says_what_there_is() -> None:
     trace = with_records(llama_like_trace(tokens=1, layers=1))
     small = prefix(trace, 0.5)
 
-    result, known = kept_of_stopped(without_total(small)), kept_of_stopped(small)
+    result, known = trace_when_stopped(without_total(small)), trace_when_stopped(small)
 
     assert new_statement(result.warnings[0].message, known.warnings[0].message)
 
 
 def test_failed_reading_keeps_the_spans_and_the_reason(snapshots: list[Trace]) -> None:
-    result = kept_of_failed(snapshots[0], "the file vanished.")
+    result = trace_when_failed(snapshots[0], "the file vanished.")
 
     assert not result.pending
     assert "the file vanished." in result.warnings[0].message

@@ -801,7 +801,7 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
     readers = Readers(trace, keys, spans)
     altered_keys = AlteredKeys(trace, keys, spans)
     rows = rows.cut(_begins_of_graphs(rows, keys))
-    n_passes_before = _n_passes_told(rows)
+    n_passes_before = _n_recorded_passes(rows)
     rows = without_repeats(rows, len(keys.op))
     altered: dict[int, int] = {}
     result = _Sum(trace, runs, keys, by_access=by_access, every=every)
@@ -825,7 +825,7 @@ def _of_passes(trace: Trace, watcher: Watcher | None) -> Completeness:
         and result.n_passes > REPEATS * n_passes_before
     ):
         return Completeness(False, _NOT_APART)
-    return _with_graphs(trace, result.finished(n_rows, _n_passes_told(rows)))
+    return _with_graphs(trace, result.finished(n_rows, _n_recorded_passes(rows)))
 
 
 def _has_names(trace: Trace) -> bool:
@@ -833,7 +833,7 @@ def _has_names(trace: Trace) -> bool:
     return trace.claims is not None and bool((trace.claims.name >= 0).any())
 
 
-def _n_passes_told(rows: PassRows) -> int:
+def _n_recorded_passes(rows: PassRows) -> int:
     """Return how many passes the trace records, by all threads.
 
     A thread that shows no graphs has as many as the one that does.

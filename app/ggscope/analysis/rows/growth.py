@@ -414,7 +414,7 @@ class _Colors:
         """Return the queries of `row`, the same row as last time, perhaps longer."""
         if row is self._row and categories.keys is self._keys:
             return self._result
-        valid = row.kept_since(self._row)
+        valid = row.n_same_since(self._row)
         if valid is None:
             return None
         index, n = categories.index, len(categories.keys)
@@ -460,7 +460,7 @@ class _Waits:
 
     def extended_to(self, row: Row, wait: Array) -> Waits | None:
         """Return the waits of `row`, the same row as last time, perhaps longer."""
-        valid = row.kept_since(self._row)
+        valid = row.n_same_since(self._row)
         if valid is None:
             return None
         self._row = row
@@ -498,7 +498,7 @@ class _FilteredColumns:
         if not row.can_hold_back:
             return row.filtered(mask)
         spans = row.row
-        valid = spans.kept_since(self._row)
+        valid = spans.n_same_since(self._row)
         if valid is None:
             return None
         # A growing mask stays in the same array; another array is another filter.

@@ -121,7 +121,7 @@ class Row:
     def __len__(self) -> int:
         return len(self.start)
 
-    def kept_since(self, before: "Row | None") -> int | None:
+    def n_same_since(self, before: "Row | None") -> int | None:
         """Return how many of the first spans are as in `before`, this row a while ago.
 
         0 for another row, None where `before` is the later one.

@@ -427,7 +427,7 @@ class _Scan:
             # Those of other blocks stay untouched pages of zeros.
             keys = self._selection.key = np.zeros(n_spans, np.int32)
         spans, sums, histogram = self._count()
-        size, total, inside, least, highest, unknown, ops, wait, waits, longest = sums[
+        size, total, inside, lowest, highest, unknown, ops, wait, waits, longest = sums[
             :10
         ]
         n_open, ticks, op_bytes, op_open = sums[10:]

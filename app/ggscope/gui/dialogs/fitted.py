@@ -24,11 +24,11 @@ class Dialog(QDialog):
             self.ensurePolished()
             has_size = self.testAttribute(Qt.WidgetAttribute.WA_Resized)
             size = self.size() if has_size else self.sizeHint()
-            self.resize(size.boundedTo(room_for(self)))
+            self.resize(size.boundedTo(max_window_size(self)))
         super().setVisible(visible)
 
 
-def room_for(window: QWidget) -> QSize:
+def max_window_size(window: QWidget) -> QSize:
     """Return how large a window may be on the screen of its parent."""
     parent = window.parentWidget()
     screen = (parent or window).screen() or QGuiApplication.primaryScreen()

@@ -608,7 +608,7 @@ class WindowDialogs(QObject):
             session.reload({"ops": "" if chosen == AUTO_OPS else chosen})
 
     def show_record(self, spec: "LaunchSpec | None" = None) -> None:
-        """Ask which program is to be run under the capture tool; `wish` = as before."""
+        """Open the recording dialog, filled with `spec` where there is one."""
         from ggscope.gui.dialogs.record import RecordDialog
 
         if spec is not None:

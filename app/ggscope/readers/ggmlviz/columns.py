@@ -91,7 +91,7 @@ class StreamColumns:
         self.n = self.n_sizes = 0
         self.room = self.size_room = 0
         self.sizes = np.empty(0, np.uint64)
-        self._make_room(max(capacity, 1))
+        self._reserve(max(capacity, 1))
 
     def reserve(self, n: int) -> None:
         """Make room for `n` more rows.
@@ -102,7 +102,7 @@ class StreamColumns:
             If that is more memory than the columns may take.
         """
         if self.n + n > self.room:
-            self._make_room(max(self.n + n, self.room * 5 // 4))
+            self._reserve(max(self.n + n, self.room * 5 // 4))
 
     def reserve_sizes(self, n: int) -> None:
         """Make room for `n` more sizes."""
@@ -117,7 +117,7 @@ class StreamColumns:
         kinds = self.kind[self.n : self.n + n]
         self.n_sizes -= int(np.count_nonzero((kinds >= 4) & (kinds <= 7)))
 
-    def _make_room(self, capacity: int) -> None:
+    def _reserve(self, capacity: int) -> None:
         if capacity * EVENT_BYTES > self._memory_bytes:
             raise LimitExceededError(
                 "the events need more than the memory limit of "
@@ -323,7 +323,7 @@ class EventCollector:
         struct.n_starts = 0
         struct.start_room = capacity if last is None else min(capacity, last - self.row)
         while True:
-            self._make_room(walk.max_label)
+            self._reserve(walk.max_label)
             code = library().ggscope_ggmlviz_take(struct, until - window.base)
             self.columns.n, self.columns.n_sizes = struct.n, struct.n_sizes
             self.places.n, self.labels.n = struct.n_places, struct.n_labels
@@ -343,7 +343,7 @@ class EventCollector:
         struct.skip += n - min(n, n_kept)
         struct.row -= n
 
-    def _make_room(self, max_label: int) -> None:
+    def _reserve(self, max_label: int) -> None:
         """Grow whatever is full, and hand the kernel the new places."""
         struct, columns = self._struct, self.columns
         struct.let_go(*_GROWING)

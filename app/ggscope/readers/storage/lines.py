@@ -170,15 +170,15 @@ def scan_lines(source: Source, context: ReadContext, layout: Layout) -> IoLines:
     Cancelled
         If that was asked for.
     """
-    whole, letters = LineTable(_FORM), _Letters()
+    whole, counts = LineTable(_FORM), _Counts()
 
-    def scan(data: Bytes, is_last: bool) -> tuple[LineTable, _Letters]:
+    def scan(data: Bytes, is_last: bool) -> tuple[LineTable, _Counts]:
         return _scan(data, is_last, layout)
 
     for offset, (block, more) in scanned(source, context, scan):
         whole.add(offset, block)
-        letters.add(more)
-    return _lines(whole, letters)
+        counts.add(more)
+    return _lines(whole, counts)
 
 
 def scan_text(data: bytes, layout: Layout) -> IoLines:
@@ -187,38 +187,38 @@ def scan_text(data: bytes, layout: Layout) -> IoLines:
     return _lines(*_scan(text, True, layout))
 
 
-class _Letters:
+class _Counts:
     """How many lines there are of each letter of blkparse, and of each `Form`."""
 
     def __init__(self) -> None:
         self.actions = np.zeros(_LETTERS, np.int64)
         self.forms = np.zeros(len(Form), np.int64)
 
-    def add(self, more: "_Letters") -> None:
+    def add(self, more: "_Counts") -> None:
         """Add those of another block."""
         self.actions += more.actions
         self.forms += more.forms
 
 
-def _lines(table: LineTable, letters: _Letters) -> IoLines:
+def _lines(table: LineTable, counts: _Counts) -> IoLines:
     return IoLines(
         **table.fields(),
         texts=table.texts,
-        actions=letters.actions,
-        forms=letters.forms,
+        actions=counts.actions,
+        forms=counts.forms,
     )
 
 
-def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Letters]:
+def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Counts]:
     """Return the rows of a block of lines, and how many there are of each kind."""
-    block, letters = LineTable(_FORM), _Letters()
+    block, counts = LineTable(_FORM), _Counts()
     kernel_layout = IoLayout(
         forms=layout.forms,
         n_before=len(layout.before),
         n_behind=len(layout.behind),
         codes=np.frombuffer(layout.before + layout.behind, np.uint8),
     )
-    tally = IoTally(actions=letters.actions, forms=letters.forms)
+    tally = IoTally(actions=counts.actions, forms=counts.forms)
 
     def scan(rest: Bytes, capacity: int, columns: Columns, texts: Any) -> int:
         n: int = library().ggscope_scan_storage(
@@ -228,4 +228,4 @@ def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Lette
         return n
 
     block.scan(data, scan, tally)
-    return block, letters
+    return block, counts

@@ -20,7 +20,7 @@ from ggscope.readers.partial_reading import SAMPLED_SHARE
 from ggscope.readers.source import Source
 from ggscope.readers.tensor.layouts import RecordLayout
 
-ROOM_SHARE = 32
+SPARE_SHARE = 32
 """Columns are made longer by one part in so many: the spans of passes and phases
 follow those of the records. Memory that is never touched costs nothing."""
 
@@ -186,7 +186,7 @@ def empty_columns(options: TensorOptions, ranges: Sequence[tuple[int, int]]) -> 
     """Return columns for the records of the ranges, with nothing in them yet."""
     capacity = sum(stop - first for first, stop in ranges)
     stop = ranges[-1][1] if ranges else 0
-    n_slots = capacity + capacity // ROOM_SHARE + 256
+    n_slots = capacity + capacity // SPARE_SHARE + 256
     has_durations = options.layout.source is not None
     return Headers(
         # Its memory later holds the ends of all spans; see `arrange`.

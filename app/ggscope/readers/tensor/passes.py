@@ -18,7 +18,7 @@ from ggscope.native.library import library
 from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.columns import (
     N_THREADS,
-    ROOM_SHARE,
+    SPARE_SHARE,
     Headers,
     Tally,
     TensorFile,
@@ -51,7 +51,7 @@ class Records:
     Notes
     -----
     start, end and flags are views of longer arrays, so that spans can follow
-    without a copy; see `with_room`.
+    without a copy; see `with_spare_rows`.
     """
 
     order: Array | None
@@ -73,9 +73,9 @@ class Records:
         return rows if self.order is None else self.order[rows]
 
 
-def room_for(n: int) -> int:
+def spare_rows(n: int) -> int:
     """Return how many more rows than `n` a column should have room for."""
-    return n // ROOM_SHARE + 256
+    return n // SPARE_SHARE + 256
 
 
 def arrange(
@@ -183,7 +183,7 @@ def _starts(
     if order is None and raw is not None:
         start, spare = raw, None
     else:
-        start, spare = np.empty(n + room_for(n), np.int64), raw
+        start, spare = np.empty(n + spare_rows(n), np.int64), raw
         chunked.gather(columns.time, order, start)
     if may_consume:
         columns.time = np.empty(0, np.int64)
@@ -331,8 +331,8 @@ def _ends(
     last : rows that end a run.
     """
     n = len(start)
-    end = np.empty(n + room_for(n), np.int64) if spare is None else spare
-    flags = np.empty(n + room_for(n), np.uint8)
+    end = np.empty(n + spare_rows(n), np.int64) if spare is None else spare
+    flags = np.empty(n + spare_rows(n), np.uint8)
     for chunk in chunked.slices(n):
         until = min(chunk.stop, n - 1)
         end[chunk.start : until] = start[chunk.start + 1 : until + 1]

@@ -50,7 +50,7 @@ from ggscope.readers.tensor.layouts import (
     detect_head,
 )
 from ggscope.readers.tensor.names import PatternDecoder, Patterns, decode_patterns
-from ggscope.readers.tensor.passes import Draft, arrange, room_for
+from ggscope.readers.tensor.passes import Draft, arrange, spare_rows
 from ggscope.readers.tensor.repeats import (
     Joins,
     joined,
@@ -424,7 +424,7 @@ class _Reading:
             columns, threads, marks, chunked, origin=origin, may_consume=True
         )
         del marks
-        of_record = np.empty(n + room_for(n), pattern.dtype)
+        of_record = np.empty(n + spare_rows(n), pattern.dtype)
         chunked.gather(pattern, rows.order, of_record)
         del pattern
         joins, of_row = None, of_record
@@ -433,7 +433,7 @@ class _Reading:
             of_ops, joins = joined_patterns(of_record[:n], starts, len(exemplars))
             rows = joined_rows(rows, starts)
             n = len(of_ops)
-            of_row = np.empty(n + room_for(n), narrowest(of_ops))
+            of_row = np.empty(n + spare_rows(n), narrowest(of_ops))
             of_row[:n] = of_ops
         draft = make_draft(
             file,

@@ -21,7 +21,7 @@ from ggscope.model.tables import I64, Array, ranked
 from ggscope.model.trace import OpTable, RawFileValues
 from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.names import Patterns
-from ggscope.readers.tensor.passes import Records, room_for
+from ggscope.readers.tensor.passes import Records, spare_rows
 
 _MOST = 4
 """Records of one op, at most; longer runs of an unknown op are left apart."""
@@ -105,17 +105,17 @@ def joined_rows(rows: Records, starts: Bools) -> Records:
     last = np.append(first[1:], len(rows.start)) - 1
     m = len(first)
 
-    def with_room(column: Array) -> Array:
-        wider = np.empty(m + room_for(m), column.dtype)
+    def with_spare_rows(column: Array) -> Array:
+        wider = np.empty(m + spare_rows(m), column.dtype)
         wider[:m] = column
         return wider[:m]
 
     return replace(
         rows,
         order=first.astype(np.int32) if rows.order is None else rows.order[first],
-        start=with_room(rows.start[first]),
-        end=with_room(rows.end[last]),
-        flags=with_room(rows.flags[first] | rows.flags[last]),
+        start=with_spare_rows(rows.start[first]),
+        end=with_spare_rows(rows.end[last]),
+        flags=with_spare_rows(rows.flags[first] | rows.flags[last]),
         lane_first=np.searchsorted(first, rows.lane_first),
         run_first=np.searchsorted(first, rows.run_first, "right") - 1,
     )

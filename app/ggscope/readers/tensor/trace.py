@@ -64,7 +64,7 @@ from ggscope.readers.tensor.passes import (
     Records,
     pass_bands,
     phase_bands,
-    room_for,
+    spare_rows,
 )
 from ggscope.readers.tensor.repeats import repeated_rows
 from ggscope.readers.tensor.routing.extensions import add_extensions
@@ -101,7 +101,7 @@ def make_draft(
     strings : takes the names of passes and phases.
     """
     n, order = len(rows.start), rows.order
-    phase = np.empty(n + room_for(n), np.uint8)
+    phase = np.empty(n + spare_rows(n), np.uint8)
     chunked.gather(columns.phase, order, phase)
     passes = pass_bands(rows, columns.token, columns.phase)
     phases = phase_bands(rows, phase[:n], passes, chunked)
@@ -270,9 +270,9 @@ def _time_columns(rows: Records, passes: Bands, phases: Bands) -> dict[str, Arra
     n_bands = len(passes.start) + len(phases.start)
     derived = np.full(n_bands, SpanFlag.INFERRED_END, np.uint8)
     return {
-        "start": extended(with_room(rows.start), n, passes.start, phases.start),
-        "end": extended(with_room(rows.end), n, passes.end, phases.end),
-        "flags": extended(with_room(rows.flags), n, derived),
+        "start": extended(with_spare_rows(rows.start), n, passes.start, phases.start),
+        "end": extended(with_spare_rows(rows.end), n, passes.end, phases.end),
+        "flags": extended(with_spare_rows(rows.flags), n, derived),
     }
 
 
@@ -291,7 +291,7 @@ def extended(column: Array, n: int, *tails: Array) -> Array:
     return column[:total]
 
 
-def with_room(view: Array) -> Array:
+def with_spare_rows(view: Array) -> Array:
     """Return the whole memory of a view that begins where the memory does."""
     base = view.base
     return base if isinstance(base, np.ndarray) else view

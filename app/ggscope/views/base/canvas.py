@@ -366,7 +366,7 @@ class PaintedView(View):
         self._is_stale = True
         self._chooser = QTimer(self, singleShot=True, interval=self.probe_ms)
         self._chooser.timeout.connect(self._choose_canvas)
-        self._wish = "auto"
+        self._renderer_choice = "auto"
         # Another view of this kind may be in the drawer: each has tasks of its own.
         self._number = next(_NUMBERS)
         self._keys: set[str] = set()
@@ -698,7 +698,7 @@ class PaintedView(View):
 
         A machine is asked `probe_ms` after the view is seen.
         """
-        self._wish = choice
+        self._renderer_choice = choice
         if choice == "auto":
             self._chooser.start()
         else:
@@ -710,7 +710,7 @@ class PaintedView(View):
 
     def canvas_failed(self, message: str) -> None:
         """Fall back to the raster canvas."""
-        self._wish = "raster"
+        self._renderer_choice = "raster"
         later(self, partial(self._replace_canvas, use_gl=False))
 
     def canvas_ready(self) -> None:
@@ -723,8 +723,8 @@ class PaintedView(View):
     def _choose_canvas(self) -> None:
         if not self.uses_gl:
             return
-        use_gl = self._wish == "opengl" or (
-            self._wish == "auto" and hardware_renderer() is not None
+        use_gl = self._renderer_choice == "opengl" or (
+            self._renderer_choice == "auto" and hardware_renderer() is not None
         )
         if use_gl != isinstance(self._canvas, GlCanvas):
             self._replace_canvas(use_gl=use_gl)

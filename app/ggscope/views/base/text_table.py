@@ -557,7 +557,7 @@ class TextTable(QTableView):
 
     # -- the first column, where it stays ----------------------------------
 
-    def kept_width(self) -> int:
+    def pinned_width(self) -> int:
         """Return the width of the column that stays over the others; 0 = none does."""
         is_moved = self._keeps_first and self.horizontalHeader().offset() > 0
         return self.columnWidth(0) if is_moved else 0
@@ -572,7 +572,7 @@ class TextTable(QTableView):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the cells, then the column that stays over them."""
         super().paintEvent(event)
-        width = self.kept_width()
+        width = self.pinned_width()
         if not width:
             return
         option = QStyleOptionViewItem()
@@ -600,7 +600,7 @@ class TextTable(QTableView):
         """Show the tooltip of the column that stays where it is pointed at."""
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             row = self.rowAt(event.pos().y())
-            if row >= 0 and event.pos().x() < self.kept_width():
+            if row >= 0 and event.pos().x() < self.pinned_width():
                 role = Qt.ItemDataRole.ToolTipRole
                 tip = self.rows.data(self.rows.index(row, 0), role)
                 show_tip(event.globalPos(), tip, self.viewport())
@@ -735,14 +735,14 @@ class _KeptHeader(QHeaderView):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the titles, then that of the column that stays over them."""
         super().paintEvent(event)
-        width = self._table.kept_width()
+        width = self._table.pinned_width()
         if width:
             with QPainter(self.viewport()) as painter:
                 self.paintSection(painter, QRect(0, 0, width, self.height()), 0)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Sort by the column that stays where its title is clicked."""
-        width = self._table.kept_width()
+        width = self._table.pinned_width()
         if width and event.position().x() < width:
             is_same = self.sortIndicatorSection() == 0
             order = Qt.SortOrder.AscendingOrder
@@ -754,7 +754,7 @@ class _KeptHeader(QHeaderView):
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Leave the columns below the one that stays alone."""
-        if event.position().x() >= self._table.kept_width():
+        if event.position().x() >= self._table.pinned_width():
             super().mousePressEvent(event)
 
 

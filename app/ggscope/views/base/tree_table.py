@@ -210,7 +210,7 @@ class TreeTable(TextTable):
     def sign_rect(self, row: int) -> QRectF:
         """Return where the sign lies that opens and closes a group, in the viewport."""
         left = self.columnViewportPosition(0)
-        if self.kept_width():
+        if self.pinned_width():
             left = 0
         x = left + scaled(4) + self.rows.level(row) * scaled(_STEP)
         return QRectF(

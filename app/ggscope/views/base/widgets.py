@@ -668,7 +668,7 @@ class RangeSwitch(QWidget):
 
     def _on_clicked(self, button: QToolButton) -> None:
         self._session.ranges.set_limited(button is self.this_range)
-        self._session.ranges.stop_keeping()  # also where that was on already
+        self._session.ranges.unpin()  # also where that was on already
 
 
 @guarded

@@ -425,18 +425,18 @@ class BuffersView(PaintedView):
         set_tip(self.note, buffers_texts.gap_text(trace))
         self._on_clock()
         self.table.setVisible(True)
-        self._share_room()
+        self._split_width()
         self._on_selection()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Share the new width out."""
         super().resizeEvent(event)
-        self._share_room()
+        self._split_width()
 
     def _on_split(self, *_: int) -> None:
         self._is_split_by_hand = True
 
-    def _share_room(self) -> None:
+    def _split_width(self) -> None:
         """Give the table what it needs, unless the user has drawn the line."""
         width = self.splitter.width() - self.splitter.handleWidth()
         if self._is_split_by_hand or not self.table.isVisibleTo(self):
@@ -456,7 +456,7 @@ class BuffersView(PaintedView):
                 absolute=self.session.display.absolute_time,
             )
             self.table.show_selected(frozenset(self._selected()))
-            self._share_room()  # times from another zero have other widths
+            self._split_width()  # times from another zero have other widths
         self.repaint_picture()
 
     # -- selection -----------------------------------------------------------------

@@ -152,18 +152,18 @@ class HeatmapHead(QWidget):
     def show_filter(self, *, is_shown: bool) -> None:
         """Offer to filter, where something is marked."""
         self.filter.setVisible(is_shown)
-        self._make_room()
+        self._fit_width()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out what has no room; the context menu has all of it."""
         super().resizeEvent(event)
-        self._make_room()
+        self._fit_width()
 
     def minimumSizeHint(self) -> QSize:
         """Be as narrow as the choice of the rows."""
         return QSize(self.rows.sizeHint().width(), super().minimumSizeHint().height())
 
-    def _make_room(self) -> None:
+    def _fit_width(self) -> None:
         gap = _GAP_PX
         space = self.width() - (
             0 if self.filter.isHidden() else self.filter.sizeHint().width() + gap

@@ -84,7 +84,7 @@ class PointsHead(QWidget):
         self.note.setText(text)
         set_tip(self.note, tip)
         self.note.setVisible(bool(text))
-        self._make_room()
+        self._fit_width()
 
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme`."""
@@ -98,13 +98,13 @@ class PointsHead(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Leave out what has no room; menu and keys have all of it."""
         super().resizeEvent(event)
-        self._make_room()
+        self._fit_width()
 
     def minimumSizeHint(self) -> QSize:
         """Be as narrow as the button of replay."""
         return QSize(self.play.sizeHint().width(), super().minimumSizeHint().height())
 
-    def _make_room(self) -> None:
+    def _fit_width(self) -> None:
         space = self.width()
         parts: tuple[QWidget, ...] = (
             self.play, self.slider, self.reset, self.back, self.forward, self.note,

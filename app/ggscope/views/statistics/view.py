@@ -129,7 +129,7 @@ class StatisticsView(View):
             (session.viewport.changed, self._on_scope_changed),
             (session.ranges.marked_changed, self._on_scope_changed),
             (session.ranges.limited_changed, self._on_scope_changed),
-            (session.ranges.kept_changed, self._on_scope_changed),
+            (session.ranges.pin_changed, self._on_scope_changed),
             (session.selection.changed, self._on_selection_changed),
             (session.queries.mask_changed, self._on_changed),
         )
@@ -575,7 +575,7 @@ class StatisticsView(View):
             text = "visible range {0}"
             if scope.kind == "marked":
                 text = "marked range {0}"
-            elif self.session.ranges.is_kept:
+            elif self.session.ranges.is_pinned:
                 text = "range before the zoom {0}"
             parts.append(text.format(length))
         if scope.lanes is not None:

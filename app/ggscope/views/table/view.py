@@ -228,7 +228,7 @@ class TableView(View):
             (session.viewport.changed, self._on_range_changed),
             (session.ranges.marked_changed, self._on_range_changed),
             (session.ranges.limited_changed, self._on_range_changed),
-            (session.ranges.kept_changed, self._on_list_kept),
+            (session.ranges.pin_changed, self._on_list_pinned),
             (session.queries.search_changed, self._on_search_changed),
             (session.display.absolute_time_changed, self.model.set_absolute),
             (session.navigator.reveal_requested, self._on_reveal_requested),
@@ -338,7 +338,7 @@ class TableView(View):
         if session.ranges.listed != self._requested_list[2]:
             self._quiet.start()
 
-    def _on_list_kept(self, _: object) -> None:
+    def _on_list_pinned(self, _: object) -> None:
         """List the visible range again, or show that the list is of another range."""
         self._on_range_changed(None)
         if not self._quiet.isActive() and self.model.order is not None:
@@ -532,7 +532,7 @@ class TableView(View):
             session = self.session
             is_marked = part == session.ranges.marked
             where = "the marked range" if is_marked else "this range"
-            if session.ranges.is_kept:
+            if session.ranges.is_pinned:
                 where = "the range before the zoom"
             text += " " + f"in {where}"
         if is_filtered:

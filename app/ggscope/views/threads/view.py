@@ -88,7 +88,7 @@ class ThreadsView(View):
             (session.trace_changed, self._on_trace_changed),
             (session.viewport.changed, self._on_scope_changed),
             (session.ranges.marked_changed, self._on_scope_changed),
-            (session.ranges.kept_changed, self._on_scope_changed),
+            (session.ranges.pin_changed, self._on_scope_changed),
             (session.ranges.limited_changed, self._on_switched),
             (session.display.absolute_time_changed, self._on_scope_changed),
         )

@@ -45,7 +45,7 @@ def n_repeated(trace: Trace) -> int:
     return int(np.count_nonzero(trace.spans.flags & SpanFlag.REPEATED))
 
 
-def told_of_weights(trace: Trace) -> tuple[int, int]:
+def weight_totals(trace: Trace) -> tuple[int, int]:
     """Return (accesses, bytes) of all tensors together."""
     result = heat(trace)
     return int(result.accesses.sum()), int(result.bytes_read.sum())
@@ -59,7 +59,7 @@ def test_ops_that_threads_share_count_once(tmp_path: Path, n: int) -> None:
 
     assert n_repeated(one) == 0
     assert n_repeated(trace) == (n - 1) * len(RECORDS)
-    assert told_of_weights(trace) == told_of_weights(one)
+    assert weight_totals(trace) == weight_totals(one)
     for by in ("op", "tensor", "layer", "token"):
         table, alone = stat_table(trace, by), stat_table(one, by)
         assert (table.all.bytes, table.all.ops) == (alone.all.bytes, alone.all.count)
@@ -105,7 +105,7 @@ def test_lost_records_change_nothing_that_another_thread_shows(
         tmp_path, [r for r, keep in zip(records, is_match, strict=True) if keep]
     )
 
-    assert told_of_weights(trace) == told_of_weights(read(tmp_path, RECORDS))
+    assert weight_totals(trace) == weight_totals(read(tmp_path, RECORDS))
 
 
 def test_equal_stamps_are_distinguished_by_what_they_touch(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_equal_stamps_are_distinguished_by_what_they_touch(tmp_path: Path) -> No
 
     trace = read(tmp_path, coarse)
 
-    assert told_of_weights(trace) == told_of_weights(read(tmp_path, RECORDS))
+    assert weight_totals(trace) == weight_totals(read(tmp_path, RECORDS))
 
 
 def test_two_models_side_by_side_share_nothing(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_two_models_side_by_side_share_nothing(tmp_path: Path) -> None:
     trace = read(tmp_path, [*RECORDS, *other])
 
     assert n_repeated(trace) == 0
-    once, twice = told_of_weights(read(tmp_path, RECORDS)), told_of_weights(trace)
+    once, twice = weight_totals(read(tmp_path, RECORDS)), weight_totals(trace)
     assert twice == (2 * once[0], 2 * once[1])
 
 

@@ -48,7 +48,7 @@ from ggscope.readers.tensor.columns import (
 )
 from ggscope.readers.tensor.layouts import RecordLayout
 from ggscope.readers.tensor.names import PatternDecoder, decode_patterns
-from ggscope.readers.tensor.passes import Draft, arrange, room_for
+from ggscope.readers.tensor.passes import Draft, arrange, spare_rows
 from ggscope.readers.tensor.repeats import (
     Joins,
     joined,
@@ -123,12 +123,12 @@ def build(parser: TokenParser, source: Source, context: ReadContext) -> Trace:
     decoded = decode_patterns(records, decoder, chunked)
     decoded = replace(decoded, claims=_claims(decoded.claims, patterns))
     n = len(draft.rows.start)
-    of_row = np.empty(n + room_for(n), narrow(np.array([len(patterns)])).dtype)
+    of_row = np.empty(n + spare_rows(n), narrow(np.array([len(patterns)])).dtype)
     if joins is None:
         chunked.gather(of_entry, draft.rows.order, of_row)
     else:
         decoded = joined(decoded, joins)
-        of_row = np.empty(n + room_for(n), narrowest(of_op))
+        of_row = np.empty(n + spare_rows(n), narrowest(of_op))
         of_row[:n] = of_op
     access = parser.places.records(source.path, 0, noun="entry", reader_id=READER_ID)
     builder = make_builder(draft, strings, access)
