@@ -27,8 +27,8 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 from ggscope.errors import ExportError, WriteError
@@ -57,6 +57,7 @@ _REASONS = {
     errno.EPERM: ("you may not write there", _OTHER_FOLDER),
     errno.ENOENT: ("there is no such folder", "Make it, or choose another folder."),
     errno.ENOTDIR: ("a part of its path is not a folder", "Check the path."),
+    errno.EEXIST: ("it is not a folder", "Choose another name."),
     errno.EISDIR: ("it is a folder", "Give a name inside it."),
     errno.ENAMETOOLONG: ("the name is too long", "Choose a shorter name."),
     errno.ELOOP: ("its symbolic links form a loop", "Choose another name."),
@@ -69,15 +70,6 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Destination:
-    """Where a target's content goes: `path`, and what is there now, if anything."""
-
-    path: Path
-    status: os.stat_result | None
-    is_stream: bool = False
-
-
 def refuse_inputs(target: Path, inputs: Iterable[Path]) -> None:
     """Refuse to write over a file that is read.
 
@@ -87,15 +79,12 @@ def refuse_inputs(target: Path, inputs: Iterable[Path]) -> None:
         If `target` is one of the inputs, by this or another name.
     """
     for path in inputs:
-        try:
-            is_same = target.samefile(path)
-        except OSError:
-            continue
-        if is_same:
-            raise ExportError(
-                f"{target} is the trace itself; writing would destroy it. Choose "
-                "another name."
-            )
+        with contextlib.suppress(OSError):
+            if target.samefile(path):
+                raise ExportError(
+                    f"{target} is the trace itself; writing would destroy it. Choose "
+                    "another name."
+                )
 
 
 def write_file(
@@ -126,20 +115,24 @@ def write_file(
     """
     target = Path(target)
     pieces = (content,) if isinstance(content, bytes) else content
-    destination = _destination(target, overwrite=overwrite)
-    if not follows_links and destination.path != target:
-        raise WriteError(f"{target} cannot be written: it is a link.", path=target)
-    if destination.is_stream:
-        _write_stream(destination.path, pieces, target)
+    path, old = _destination(target, overwrite=overwrite)
+    if not follows_links and os.path.islink(target):
+        raise _refusal(target, "it is a link")
+    if old is not None and _is_stream(old):
+        _write_stream(target, pieces)
         return
-    folder = destination.path.parent
-    recover(folder)
-    with _temporary(target, folder, destination.status) as (temporary, handle):
-        _fill(handle, pieces, target, destination.status)
-        with _write_errors(target, destination.status):
+    recover(path.parent)
+    # A file that is there may be private; a new one gets what the umask allows.
+    mode = 0o666 if old is None else 0o600
+    with _temporary(target, path.parent, mode) as (temporary, handle):
+        if old is not None:
+            with _write_errors(target, old):
+                _copy_permissions(temporary, old)
+        _fill(handle, pieces, target, old)
+        with _write_errors(target, old):
             _sync(handle)
-            _publish(temporary, destination.path, target, overwrite=overwrite)
-            _sync_folder(folder)
+            _publish(temporary, path, target, overwrite=overwrite)
+            _sync_folder(path.parent)
 
 
 def write_files(
@@ -175,10 +168,11 @@ def write_files(
     made = _make_folders(parent)
     try:
         recover(parent, finishes=not is_new, overwrite=overwrite)
-        with _staging(folder, parent) as staging:
+        with _temporary(folder, parent, None) as (staging, handle):
             names = _stage(staging, files, folder)
             if is_new:
                 with _write_errors(folder):
+                    _sync(handle)
                     staging.rename(folder)
                     _sync_folder(parent)
             else:
@@ -191,10 +185,10 @@ def write_files(
 def check_target(target: Path | str, *, overwrite: bool) -> None:
     """Refuse a target before long work for it: raises WriteError as `write_file`."""
     target = Path(target)
-    destination = _destination(target, overwrite=overwrite)
-    if not destination.is_stream:
-        with _write_errors(target, destination.status):
-            _check_folder(destination.path.parent)
+    path, old = _destination(target, overwrite=overwrite)
+    if old is None or not _is_stream(old):
+        with _write_errors(target, old):
+            _require_writable(path.parent)
 
 
 def check_folder(folder: Path | str) -> None:
@@ -205,7 +199,7 @@ def check_folder(folder: Path | str) -> None:
     with _write_errors(Path(folder)):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.lstat(folder)  # raises where the whole path is too long
-        _check_folder(existing)
+        _require_writable(existing)
 
 
 def make_folder(folder: Path | str) -> None:
@@ -237,14 +231,9 @@ def copy_aside(path: Path) -> Path:
 
 
 def _free_aside(path: Path) -> Path:
-    number = 1
-    while True:
-        aside = path.with_name(
-            f"{path.name}.broken{f'-{number}' if number > 1 else ''}"
-        )
-        if not os.path.lexists(aside):
-            return aside
-        number += 1
+    names = (f"{path.name}.broken{f'-{n}' if n > 1 else ''}" for n in count(1))
+    places = (path.with_name(name) for name in names)
+    return next(place for place in places if not os.path.lexists(place))
 
 
 def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) -> None:
@@ -258,21 +247,15 @@ def recover(folder: Path, *, finishes: bool = False, overwrite: bool = False) ->
     """
     try:
         with os.scandir(folder) as entries:
-            leftovers = [
-                entry.name for entry in entries if _TEMPORARY.fullmatch(entry.name)
-            ]
+            names = [e.name for e in entries if _TEMPORARY.fullmatch(e.name)]
     except OSError:
         return
-    for name in leftovers:
-        path = folder / name
-        with contextlib.suppress(OSError), _lock_if_abandoned(path) as is_abandoned:
-            if not is_abandoned:
-                continue
-            if name.endswith(".set"):
-                if finishes:
-                    _finish_set(path, folder, overwrite=overwrite)
-            else:
+    for path in (folder / name for name in names):
+        with contextlib.suppress(OSError), _abandoned(path):
+            if path.suffix == ".tmp":
                 _remove(path)
+            elif finishes:
+                _finish_set(path, folder, overwrite=overwrite)
             logger.info("cleaned up %s, left by a killed process", path)
 
 
@@ -307,61 +290,57 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _destination(target: Path, *, overwrite: bool) -> _Destination:
-    """Return where the content of `target` goes; raises WriteError if nowhere."""
+def _destination(
+    target: Path, *, overwrite: bool
+) -> tuple[Path, os.stat_result | None]:
+    """Return the path to write for `target` and what is there; raises WriteError.
+
+    A link is followed, but for one to a pipe or device.
+    """
     with _write_errors(target):
         try:
             link_status = os.lstat(target)
         except FileNotFoundError:
-            return _Destination(target, None)
-        is_link = stat.S_ISLNK(link_status.st_mode)
-        target_status: os.stat_result | None = link_status
-        if is_link:
-            try:
-                target_status = os.stat(target)
-            except FileNotFoundError:  # leads to where nothing is yet
-                target_status = None
-        if target_status is not None and stat.S_ISDIR(target_status.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            return target, None
+        path, old = target, None
+        with contextlib.suppress(FileNotFoundError):  # of a link to a missing file
+            old = os.stat(target)
+        if old is not None and stat.S_ISDIR(old.st_mode):
+            raise _os_error(errno.EISDIR)
         if not overwrite:
             raise _exists_error(target, link_status)
-        path = Path(os.path.realpath(target)) if is_link else target
-        if target_status is None:
-            return _Destination(path, None)
-        if _is_stream(target_status):
-            return _Destination(target, target_status, is_stream=True)
-        if not stat.S_ISREG(target_status.st_mode):
-            raise WriteError(
-                f"{target} cannot be written: it is neither a file nor a pipe. Choose "
-                "another name.",
-                path=target,
-            )
-        if _is_own_output(target_status):
-            raise WriteError(
-                f"{target} is where the output of this command goes. Choose another "
-                "name.",
-                path=target,
-            )
+        if stat.S_ISLNK(link_status.st_mode) and not (old and _is_stream(old)):
+            path = Path(os.path.realpath(target))
+        if old is None or _is_stream(old):
+            return path, old
+        if not stat.S_ISREG(old.st_mode):
+            raise _refusal(target, "it is neither a file nor a pipe")
+        if _is_own_output(old):
+            raise _refusal(target, "it is where the output of this command goes")
         if not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return _Destination(path, target_status)
+            raise _os_error(errno.EACCES)
+        return path, old
+
+
+def _refusal(target: Path, reason: str) -> WriteError:
+    return WriteError(
+        f"{target} cannot be written: {reason}. Choose another name.", path=target
+    )
 
 
 def _is_stream(status: os.stat_result) -> bool:
     return stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)
 
 
-def _check_folder(folder: Path) -> None:
+def _require_writable(folder: Path) -> None:
     """Raise the OSError that writing a file in a folder would."""
-    number = 0
-    if not os.path.lexists(folder):
-        number = errno.ENOENT
-    elif not os.path.isdir(folder):
-        number = errno.ENOTDIR
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        number = errno.EACCES
-    if number:
-        raise OSError(number, os.strerror(number))
+    os.stat(os.path.join(folder, "."))  # fails where it is missing or a file
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _os_error(errno.EACCES)
+
+
+def _os_error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
 
 
 def _is_own_output(status: os.stat_result) -> bool:
@@ -387,52 +366,27 @@ def _exists_error(target: Path, link_status: os.stat_result) -> WriteError:
 
 @contextlib.contextmanager
 def _temporary(
-    target: Path, folder: Path, old: os.stat_result | None
+    target: Path, folder: Path, mode: int | None
 ) -> Iterator[tuple[Path, int]]:
-    """Make a temporary file that is gone afterwards, unless it was renamed."""
-    # A file that is there may be private; a new one gets what the umask allows.
-    mode = 0o666 if old is None else 0o600
+    """Make a locked temporary file, None = folder; it goes afterwards unless renamed.
 
-    def make(path: Path) -> int:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-
-    with _locked_temporary(target, folder, make) as (path, handle):
-        if old is not None:
-            with _write_errors(target, old):
-                _copy_permissions(path, old)
-        yield path, handle
-
-
-@contextlib.contextmanager
-def _staging(target: Path, parent: Path) -> Iterator[Path]:
-    """Make a temporary folder that is gone afterwards, unless it was renamed."""
-
-    def make(path: Path) -> int:
-        path.mkdir()
-        return os.open(path, os.O_RDONLY)
-
-    with _locked_temporary(target, parent, make) as (path, _):
-        yield path
-
-
-@contextlib.contextmanager
-def _locked_temporary(
-    target: Path, folder: Path, make: Callable[[Path], int]
-) -> Iterator[tuple[Path, int]]:
-    """Make a temporary file or folder, lock it, and remove it afterwards."""
+    Yields its path and a handle.
+    """
     handle, path = -1, folder
     try:
         with _write_errors(target):
             while handle < 0:
                 path = folder / f".ggscope-{secrets.token_hex(8)}.tmp"
-                _own_temporaries.add(
-                    path
-                )  # before it exists: an interrupt may come at any time
-                handle = make(path)
+                # Before it exists: an interrupt may come at any time.
+                _own_temporaries.add(path)
+                if mode is None:
+                    path.mkdir()
+                    handle = os.open(path, os.O_RDONLY)
+                else:
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                    handle = os.open(path, flags, mode)
                 _lock(handle)
-                if not _is_same_file(
-                    path, handle
-                ):  # another process removed it as abandoned
+                if not _is_same_file(path, handle):  # removed before it was locked
                     os.close(handle)
                     handle = -1
         yield path, handle
@@ -560,16 +514,16 @@ def _publish_set(
     """Move the files of a complete set into a folder that is there."""
     for name in names:
         target = folder / name
-        destination = _destination(target, overwrite=overwrite)
-        if destination.is_stream or destination.path != target:
+        _, old = _destination(target, overwrite=overwrite)
+        if os.path.islink(target) or (old is not None and _is_stream(old)):
             raise WriteError(
                 f"{target} is a link, a pipe or a device, which cannot be one file of "
                 "several. Choose another folder.",
                 path=target,
             )
-        if destination.status is not None:
-            with _write_errors(target, destination.status):
-                _copy_permissions(staging / name, destination.status)
+        if old is not None:
+            with _write_errors(target, old):
+                _copy_permissions(staging / name, old)
     complete = staging.with_suffix(".set")
     with _write_errors(folder):
         staging.rename(complete)
@@ -594,18 +548,13 @@ def _finish_set(complete: Path, folder: Path, *, overwrite: bool) -> None:
     """Put the rest of a set in place whose process was killed meanwhile."""
     left = 0
     for staged in list(complete.iterdir()):
-        status = staged.lstat()
-        if not stat.S_ISREG(status.st_mode):
+        target, status = folder / staged.name, staged.lstat()
+        old = target.lstat() if os.path.lexists(target) else None
+        is_newer = old is not None and old.st_mtime_ns > status.st_mtime_ns
+        if is_newer or not stat.S_ISREG(status.st_mode):
             continue
-        try:
-            target_status = (folder / staged.name).lstat()
-        except FileNotFoundError:
-            staged.replace(folder / staged.name)
-            continue
-        if target_status.st_mtime_ns > status.st_mtime_ns:
-            continue
-        if overwrite and stat.S_ISREG(target_status.st_mode):
-            staged.replace(folder / staged.name)
+        if old is None or (overwrite and stat.S_ISREG(old.st_mode)):
+            staged.replace(target)
         else:
             left += 1
     _sync_folder(folder)
@@ -622,16 +571,17 @@ def _finish_set(complete: Path, folder: Path, *, overwrite: bool) -> None:
 
 
 @contextlib.contextmanager
-def _lock_if_abandoned(path: Path) -> Iterator[bool]:
-    """Lock a temporary file or folder; yield whether no process holds it."""
+def _abandoned(path: Path) -> Iterator[None]:
+    """Lock what a killed process of this user left; OSError for anything else."""
     status = path.lstat()
     is_known = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
     if not is_known or status.st_uid != os.geteuid():
-        yield False
-        return
+        raise _os_error(errno.EPERM)
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        yield _lock(handle, if_unknown=False) and _is_same_file(path, handle)
+        if not _lock(handle, if_unknown=False) or not _is_same_file(path, handle):
+            raise _os_error(errno.EBUSY)
+        yield
     finally:
         os.close(handle)
 
@@ -650,11 +600,11 @@ def _lock(handle: int, *, if_unknown: bool = True) -> bool:
     return True
 
 
-def _write_stream(path: Path, pieces: Iterable[bytes], target: Path) -> None:
+def _write_stream(target: Path, pieces: Iterable[bytes]) -> None:
     """Write to a pipe or a device, which has no content to lose."""
     with _write_errors(target):
         # Without waiting for a reader: the user would not see why it waits.
-        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        handle = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
     try:
         with _write_errors(target):
             os.set_blocking(handle, True)
@@ -689,17 +639,12 @@ def _make_folders(folder: Path) -> list[Path]:
     while not os.path.lexists(existing):
         missing.append(existing)
         existing = existing.parent
-    made: list[Path] = []
-    with _write_errors(folder):
-        try:
-            for path in reversed(missing):
-                path.mkdir(exist_ok=True)
-                made.insert(0, path)
-            if not os.path.isdir(folder):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        except OSError:
-            _remove_empty(made)
-            raise
+    try:
+        with _write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+    except WriteError:
+        _remove_empty(missing)
+        raise
     return missing
 
 
