@@ -16,6 +16,7 @@ CYCLES_TOTAL = "cycles total"
 _MAX_FACTS = 1000
 _FACT_CHARS = 1000
 _DEPTH = 6
+_KV_WAYS = ("read", "written")
 
 
 class Header:
@@ -102,20 +103,8 @@ class Header:
         matches another duration (cycles_total, which may count idle cycles after the
         last event, or the last cycle), that counts as agreement and is noted.
         """
-        comparison = _Comparison(self._object("summary_metrics"), computed)
-        config = self._object("config_snapshot").get("npu")
-        run = self._object("run_metadata").get("tokens")
-        return tuple(
-            figure
-            for figure in (
-                *comparison.totals(),
-                *comparison.engines(),
-                *comparison.latencies(),
-                *comparison.configured(config if isinstance(config, dict) else {}),
-                *comparison.counted(run if isinstance(run, dict) else {}),
-            )
-            if figure is not None
-        )
+        figures = _Comparison(self._values, computed).figures()
+        return tuple(figure for figure in figures if figure is not None)
 
     def peak_bytes(self) -> float | None:
         """Return the stated peak of DRAM in bytes per cycle, or None."""
@@ -158,76 +147,86 @@ class Header:
 
 
 class _Comparison:
-    """Compares the figures of a summary with computed ones."""
+    """Compares the figures of a header with computed ones."""
 
     def __init__(
-        self, summary: Mapping[str, object], computed: Mapping[str, object]
+        self, values: Mapping[str, object], computed: Mapping[str, object]
     ) -> None:
-        self._summary = summary
-        self._computed = computed
-        cycles = self._computed_number("cycles") or 0.0
-        self._last = cycles + (self._computed_number("first_cycle") or 0.0)
-        total = _number(summary.get("cycles_total"))
+        self._values, self._computed = values, computed
         # The program shows shares of the duration of the trace.
-        self._duration = cycles
+        self._duration = self._number("cycles") or 0.0
+        self._last = self._duration + (self._number("first_cycle") or 0.0)
         self._other_durations = {self._last}
+        total = _number(self._at("summary_metrics.cycles_total"))
         if total is not None and total >= self._last:
             self._other_durations.add(float(total))
         engines = computed.get("engines")
-        self._engines = engines if isinstance(engines, Mapping) else {}
+        self._engines = engines if isinstance(engines, EngineFigures) else {}
 
-    def totals(self) -> Iterator[DeclaredMetric | None]:
-        """Compare cycles and bytes."""
-        summary = self._summary
-        yield stated_figure(
+    def figures(self) -> Iterator[DeclaredMetric | None]:
+        """Compare what the file states; None for figures that it does not."""
+        last = self._last
+        yield self._figure(
             CYCLES_TOTAL,
-            summary.get("cycles_total"),
-            self._last,
-            unit="cycle",
-            basis="the last event",
-            place="summary_metrics.cycles_total",
+            "summary_metrics.cycles_total",
+            last,
+            "cycle",
+            "the last event",
             at_least=True,
         )
         for key in ("dram_bytes_read", "dram_bytes_write"):
-            yield self._sampled(key, summary.get(key), f"summary_metrics.{key}")
-        cache = summary.get("kv_cache")
-        if isinstance(cache, dict):
-            parts = [_number(cache.get(k)) for k in ("bytes_read", "bytes_written")]
-            known = [part for part in parts if part is not None]
-            if known:
-                yield self._sampled("kv_bytes", sum(known), "summary_metrics.kv_cache")
-
-    def engines(self) -> Iterator[DeclaredMetric | None]:
-        """Compare figures of each engine, and of all engines of a kind."""
+            place = f"summary_metrics.{key}"
+            yield self._sampled(key.replace("_", " "), key, self._at(place), place)
+        place = "summary_metrics.kv_cache"
+        parts = [_number(self._at(f"{place}.bytes_{way}")) for way in _KV_WAYS]
+        known = [part for part in parts if part is not None]
+        if known:
+            yield self._sampled("KV cache bytes", "kv_bytes", sum(known), place)
         for key in ("dma", "te", "ve"):
-            part, place = self._summary.get(key), f"summary_metrics.{key}"
-            if not isinstance(part, dict):
-                continue
-            kind = key.upper()
-            own = [f for n, f in self._engines.items() if n.split(" ")[0] == kind]
-            yield from self._engine(kind, part, own, place)
-            if key == "dma":
-                yield stated_figure(
-                    "DMA transfers at once",
-                    part.get("max_concurrent_transfers"),
-                    self._computed_number("dma_most_at_once"),
-                    basis="its spans",
-                    place=f"{place}.max_concurrent_transfers",
-                )
-            entries = part.get("per_engine")
-            for i, entry in enumerate(entries if isinstance(entries, list) else ()):
-                if isinstance(entry, dict):
-                    name = f"{kind} {entry.get('id', i)}"
-                    one = [self._engines[name]] if name in self._engines else []
-                    yield from self._engine(
-                        name, entry, one, f"{place}.per_engine[{i}]"
-                    )
+            yield from self._kind(key)
+        yield self._latency(
+            "prefill_latency", "prefill_cycles", "avg_prefill_latency_cycles"
+        )
+        yield self._latency("avg_decode_latency", "avg_decode_latency_cycles")
+        basis = "engines with a span"
+        for kind in ("DMA", "TE", "VE"):
+            engines = self._engines
+            n = engines.n_of_kind(kind) if isinstance(engines, EngineFigures) else 0
+            place = f"config_snapshot.npu.num_{kind.lower()}"
+            name = f"{kind} engines"
+            yield self._figure(name, place, n, basis=basis, at_least=True)
+        place = "run_metadata.tokens.decode_tokens"
+        n_tokens = self._number("decode_events")
+        basis = "its token events"
+        yield self._figure("decode tokens", place, n_tokens, basis=basis, at_least=True)
+
+    def _kind(self, key: str) -> Iterator[DeclaredMetric | None]:
+        """Compare figures of all engines of a kind, and of each one."""
+        place, kind = f"summary_metrics.{key}", key.upper()
+        part = self._at(place)
+        if not isinstance(part, dict):
+            return
+        own = [f for n, f in self._engines.items() if n.split(" ")[0] == kind]
+        yield from self._engine(kind, part, own, place)
+        if key == "dma":
+            yield self._figure(
+                "DMA transfers at once",
+                f"{place}.max_concurrent_transfers",
+                self._number("dma_most_at_once"),
+                basis="its spans",
+            )
+        entries = part.get("per_engine")
+        for i, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if isinstance(entry, dict):
+                name = f"{kind} {entry.get('id', i)}"
+                one = [self._engines[name]] if name in self._engines else []
+                yield from self._engine(name, entry, one, f"{place}.per_engine[{i}]")
 
     def _engine(
         self,
         name: str,
         part: Mapping[str, object],
-        own: list[dict[str, float]],
+        own: list[Mapping[str, float]],
         place: str,
     ) -> Iterator[DeclaredMetric | None]:
         """Compare busy cycles and share of one engine, or the mean of several.
@@ -240,14 +239,14 @@ class _Comparison:
         busy = sum(f["active_cycles"] for f in own) if is_traced else math.nan
         share = _number(part.get("utilization"))
         if share is not None:
-            n = max(len(own), 1)
+            mean = busy / max(len(own), 1)
             share = share / 100 if share > 1 else share
             basis = "its spans" if len(own) < 2 else f"the spans of {len(own)}"
-            computed = busy / n / self._duration if self._duration > 0 else None
+            computed = mean / self._duration if self._duration > 0 else None
             if computed is not None and not is_equal(share, computed, "share"):
                 for duration in sorted(self._other_durations):
-                    if is_equal(share, busy / n / duration, "share"):
-                        computed = busy / n / duration
+                    if is_equal(share, mean / duration, "share"):
+                        computed = mean / duration
                         basis += f" in {duration:,.0f} cycles"
                         break
             yield stated_figure(
@@ -267,70 +266,24 @@ class _Comparison:
             place=f"{place}.active_cycles",
         )
 
-    def latencies(self) -> Iterator[DeclaredMetric | None]:
+    def _latency(self, name: str, *computed: str) -> DeclaredMetric | None:
         """Compare what tokens take; of several prefills it may be the sum."""
-        tokens = self._summary.get("tokens")
-        if not isinstance(tokens, dict):
-            return
-        for key, computed in (
-            (
-                "prefill_latency_cycles",
-                ("prefill_cycles", "avg_prefill_latency_cycles"),
-            ),
-            ("avg_decode_latency_cycles", ("avg_decode_latency_cycles",)),
-        ):
-            stated = _number(tokens.get(key))
-            values = [v for v in map(self._computed_number, computed) if v is not None]
-            match = [v for v in values if stated is not None and is_equal(stated, v)]
-            yield stated_figure(
-                key.replace("_", " ").removesuffix(" cycles"),
-                stated,
-                next(iter(match or values), None),
-                unit="cycle",
-                basis="its token events",
-                place=f"summary_metrics.tokens.{key}",
-            )
+        place = f"summary_metrics.tokens.{name}_cycles"
+        stated = _number(self._at(place))
+        values = [v for v in map(self._number, computed) if v is not None]
+        match = [v for v in values if stated is not None and is_equal(stated, v)]
+        value = next(iter(match or values), None)
+        name = name.replace("_", " ")
+        return self._figure(name, place, value, "cycle", "its token events")
 
-    def configured(self, npu: Mapping[str, object]) -> Iterator[DeclaredMetric | None]:
-        """Compare the number of engines with how many have a span."""
-        for key in ("num_dma", "num_te", "num_ve"):
-            kind = key.removeprefix("num_").upper()
-            if npu.get(key) is None:
-                continue
-            engines = self._engines
-            if isinstance(engines, EngineFigures):
-                n = engines.n_of_kind(kind)
-            else:
-                n = sum(name.split(" ")[0] == kind for name in engines)
-            yield stated_figure(
-                f"{kind} engines",
-                npu.get(key),
-                n,
-                basis="engines with a span",
-                place=f"config_snapshot.npu.{key}",
-                at_least=True,
-            )
-
-    def counted(self, tokens: Mapping[str, object]) -> Iterator[DeclaredMetric | None]:
-        """Compare how many tokens are generated."""
-        yield stated_figure(
-            "decode tokens",
-            tokens.get("decode_tokens"),
-            self._computed_number("decode_events"),
-            basis="its token events",
-            place="run_metadata.tokens.decode_tokens",
-            at_least=True,
-        )
-
-    def _sampled(self, key: str, stated: object, place: str) -> DeclaredMetric | None:
+    def _sampled(
+        self, name: str, key: str, stated: object, place: str
+    ) -> DeclaredMetric | None:
         """Compare bytes with the sum over samples, which may not cover the run."""
+        basis = "its bandwidth samples"
+        computed = self._number(key)
         figure = stated_figure(
-            {"kv_bytes": "KV cache bytes"}.get(key, key.replace("_", " ")),
-            stated,
-            self._computed_number(key),
-            unit="B",
-            basis="its bandwidth samples",
-            place=place,
+            name, stated, computed, unit="B", basis=basis, place=place
         )
         is_whole = bool(self._computed.get("samples_cover_run"))
         if figure is None or figure.computed is None or is_whole:
@@ -340,7 +293,35 @@ class _Comparison:
         basis = "its bandwidth samples, which leave out part of the run"
         return replace(figure, agrees=None, basis=basis)
 
-    def _computed_number(self, key: str) -> float | None:
+    def _figure(
+        self,
+        name: str,
+        place: str,
+        computed: float | None,
+        unit: str = "",
+        basis: str = "",
+        *,
+        at_least: bool = False,
+    ) -> DeclaredMetric | None:
+        """Compare what stands in a place of the header, keys joined by points."""
+        return stated_figure(
+            name,
+            self._at(place),
+            computed,
+            unit=unit,
+            basis=basis,
+            place=place,
+            at_least=at_least,
+        )
+
+    def _at(self, place: str) -> object:
+        value: object = self._values
+        for key in place.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return value
+
+    def _number(self, key: str) -> float | None:
+        """Return a computed number."""
         value = self._computed.get(key)
         return None if isinstance(value, bool) else _number(value)
 
