@@ -40,18 +40,6 @@ _NOTHING = msgspec.Raw(b"")
 Note: TypeAlias = Callable[[str, str], None]
 """Told (what is wrong, where below the entry: ``.sources[2]``)."""
 
-_RANGES = (
-    ("entry_id", 0, 1 << 62),
-    ("token_id", 0, 1 << 31),
-    ("layer_id", -1, NO_LAYER + 1),
-    ("thread_id", 0, 1 << 62),
-    ("num_sources", 0, 1 << 31),
-    ("num_experts", 0, 1 << 31),
-    ("tensor_idx", 0, 1 << 31),
-    ("size_bytes", 0, 1 << 62),
-    ("file_offset", 0, 1 << 62),
-)
-
 
 class Entry(msgspec.Struct, gc=False):
     """One entry as it should be; what differs goes through `mended`."""
@@ -75,6 +63,7 @@ class Entry(msgspec.Struct, gc=False):
     file_offset: _Size | None = None
 
 
+_OPTIONAL = {f.name: f.type for f in msgspec.structs.fields(Entry) if not f.required}
 ENTRIES = msgspec.json.Decoder(list[Entry])
 ENTRY = msgspec.json.Decoder(Entry)
 
@@ -201,25 +190,21 @@ def mended(value: object, note: Note) -> Entry | None:
         note("has no op", ".operation_type")
         return None
     entry = Entry(timestamp_ns=stamp, operation_type=op)
-    for name, low, stop in _RANGES:
-        if value.get(name) is None:
+    for name, kind in _OPTIONAL.items():
+        given = value.get(name)
+        if given is None:
             continue
-        number = _whole(value[name])
-        if number is None or not low <= number < stop:
+        if kind is msgspec.Raw:
+            setattr(entry, name, msgspec.Raw(msgspec.json.encode(given)))
+            continue
+        if name == "tensor_ptr" and isinstance(given, int):
+            given = hex(given)
+        number = None if kind == _Text else _whole(given)
+        try:
+            field = msgspec.convert(given if number is None else number, kind)
+            setattr(entry, name, field)
+        except msgspec.ValidationError:
             note("has an invalid value", f".{name}")
-        else:
-            setattr(entry, name, number)
-    for name in ("phase", "dst_name", "tensor_name", "tensor_ptr"):
-        text = value.get(name)
-        if isinstance(text, int) and name == "tensor_ptr":
-            text = hex(text)
-        if text is None or isinstance(text, str):
-            setattr(entry, name, text)
-        else:
-            note("has an invalid value", f".{name}")
-    for name in ("sources", "expert_ids"):
-        if value.get(name) is not None:
-            setattr(entry, name, msgspec.Raw(msgspec.json.encode(value[name])))
     return entry
 
 
