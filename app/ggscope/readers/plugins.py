@@ -23,24 +23,52 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Generic, TextIO, TypeAlias, TypeVar, cast
+from typing import TextIO, TypeAlias, TypeVar, cast
 
-from ggscope.readers.api import ROLES, Head, Option, Reader, ReaderInfo, Sniff
+import msgspec
+
+from ggscope.errors import Cancelled, ReadError
+from ggscope.model.trace import Trace
+from ggscope.readers.api import (
+    NOT_MINE,
+    ROLES,
+    Estimate,
+    EstimatingReader,
+    Head,
+    Option,
+    ReadContext,
+    Reader,
+    ReaderInfo,
+    Sniff,
+)
+from ggscope.readers.source import Source
 
 logger = logging.getLogger(__name__)
 
-
+ENTRY_POINTS = "ggscope.readers"
+"""Group under which installed packages name their reader classes."""
+PATH_VARIABLE = "GGSCOPE_PLUGIN_PATH"
+SAFE_VARIABLE = "GGSCOPE_SAFE_MODE"
 SECONDS_VARIABLE = "GGSCOPE_PLUGIN_SECONDS"
 """Seconds that a plug-in may take to be imported, or to judge a file."""
 USUAL_SECONDS = 2.0
-_LONGEST = 3600.0
 _POLL_SECONDS = 0.05
 _END_SECONDS = 0.25
 """How long a thread that is asked to stop may take for it."""
+_OLD_MODULES = {
+    "claims": "trace",
+    "lanes": "trace",
+    "strings": "tables",
+    "time": "units",
+}
+"""Modules merged into others: plug-ins may import the old names."""
+_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
+_MEMBERS = ("info", "sniff", "read")
 _T = TypeVar("_T")
 
 
@@ -52,22 +80,13 @@ class _StopPluginError(BaseException):
     """Raised in a plug-in's thread to stop it. No ``except Exception`` catches it."""
 
 
-@dataclass(slots=True)
-class _Call(Generic[_T]):
-    """Result or error of one call of a plug-in."""
-
-    result: list[_T] = field(default_factory=list)
-    error: BaseException | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-
 def limit_seconds() -> float:
     """Return how long a plug-in may take; see `SECONDS_VARIABLE`."""
     try:
         seconds = float(os.environ.get(SECONDS_VARIABLE, ""))
     except ValueError:
         return USUAL_SECONDS
-    return min(seconds, _LONGEST) if seconds > 0 else USUAL_SECONDS
+    return seconds if seconds > 0 else USUAL_SECONDS
 
 
 def one_line(error: BaseException) -> str:
@@ -85,6 +104,9 @@ def shown(value: object) -> str:
         return f"{value!r:.80}"
     except Exception:  # noqa: BLE001 - border to plug-ins
         return type(value).__name__
+
+
+# -- running the code of a plug-in -------------------------------------------
 
 
 def run(
@@ -109,38 +131,45 @@ def run(
         If it raises anything else, or takes too long.
     """
     _divert_prints()
-    call: _Call[_T] = _Call()
+    future: Future[_T] = Future()
     thread = threading.Thread(
-        target=_run_call, args=(work, call), name="plug-in", daemon=True
+        target=_run_into, args=(work, future), name="plug-in", daemon=True
     )
-    before = _State.now()
+    before, threads = _process_state(), set(threading.enumerate())
     thread.start()
+    left = float("inf") if seconds is None else seconds
     try:
-        is_done = _wait(call.done, seconds, check)
+        while left > 0 and not future.done():
+            wait([future], min(_POLL_SECONDS, left))
+            left -= _POLL_SECONDS
+            check()
     except BaseException:
         _abandon(thread)
         raise
-    if not is_done:
+    if not future.done():
         _abandon(thread)
         raise PluginError(f"it took longer than {seconds:g} seconds")
-    changes = before.restore()
-    error = call.error
+    changes = _restored(before, threads)
+    error = future.exception()
     if error is None:
-        return call.result[0], changes
+        return future.result(), changes
     if isinstance(error, passes):
         raise error
     raise PluginError(one_line(error)) from error
 
 
-def _run_call(work: Callable[[], _T], call: _Call[_T]) -> None:
+def _run_into(work: Callable[[], _T], future: "Future[_T]") -> None:
     _THREADS.add(threading.get_ident())
+    error: BaseException | None = None
     try:
-        call.result.append(work())
-    except BaseException as error:  # noqa: BLE001 - border to plug-ins
-        call.error = error
-    finally:
-        _THREADS.discard(threading.get_ident())
-        call.done.set()
+        result = work()
+    except BaseException as raised:  # noqa: BLE001 - border to plug-ins
+        error = raised
+    _THREADS.discard(threading.get_ident())
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 class _Stdout:
@@ -173,19 +202,6 @@ def _divert_prints() -> None:
     # Checked at each call: others may have replaced or wrapped stdout since.
     if not getattr(sys.stdout, "routes_plugins", False):
         sys.stdout = cast("TextIO", _Stdout(sys.stdout))
-
-
-def _wait(
-    done: threading.Event, seconds: float | None, check: Callable[[], None]
-) -> bool:
-    """Wait for a call; False where it did not return in time."""
-    left = float("inf") if seconds is None else seconds
-    while left > 0:
-        if done.wait(min(_POLL_SECONDS, left)):
-            return True
-        left -= _POLL_SECONDS
-        check()
-    return done.is_set()
 
 
 def _abandon(thread: threading.Thread) -> None:
@@ -222,71 +238,46 @@ def _clear_request() -> None:
         return
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """The state of the process that a plug-in could change."""
-
-    folder: str
-    recursion: int
-    locale: str
-    path: tuple[str, ...]
-    threads: frozenset[threading.Thread]
-
-    @classmethod
-    def now(cls) -> "_State":
-        """Return the state of the process."""
-        return cls(
-            _folder(),
-            sys.getrecursionlimit(),
-            locale.setlocale(locale.LC_ALL),
-            tuple(sys.path),
-            frozenset(threading.enumerate()),
-        )
-
-    def restore(self) -> tuple[str, ...]:
-        """Undo what can be undone; return what was changed, as texts."""
-        return tuple(self._changes())
-
-    def _changes(self) -> Iterator[str]:
-        now = _State.now()
-        if now.folder != self.folder:
-            with contextlib.suppress(OSError):
-                os.chdir(self.folder)
-            yield "it changed the working folder (put back)"
-        if now.recursion != self.recursion:
-            sys.setrecursionlimit(self.recursion)
-            yield "it changed the recursion limit (put back)"
-        if now.locale != self.locale:
-            with contextlib.suppress(locale.Error):
-                locale.setlocale(locale.LC_ALL, self.locale)
-            yield "it changed the locale (put back)"
-        if now.path != self.path:
-            yield "it changed sys.path"
-        left = [t for t in now.threads - self.threads if t.name != "plug-in"]
-        if any(t.is_alive() and not t.name.startswith("ggscope") for t in left):
-            yield "it left threads running"
-
-
-def _folder() -> str:
+def _process_state() -> dict[str, object]:
+    """Return what a plug-in could change for the whole process."""
     try:
-        return os.getcwd()
+        folder = os.getcwd()
     except OSError:
-        return os.sep
+        folder = os.sep
+    return {
+        "the working folder": folder,
+        "the recursion limit": sys.getrecursionlimit(),
+        "the locale": locale.setlocale(locale.LC_ALL),
+        "sys.path": tuple(sys.path),
+    }
 
 
-ENTRY_POINTS = "ggscope.readers"
-"""Group under which installed packages name their reader classes."""
-_OLD_MODULES = {
-    "claims": "trace",
-    "lanes": "trace",
-    "strings": "tables",
-    "time": "units",
+_RESTORES: Mapping[str, Callable[..., object]] = {
+    "the working folder": os.chdir,
+    "the recursion limit": sys.setrecursionlimit,
+    "the locale": functools.partial(locale.setlocale, locale.LC_ALL),
 }
-"""Modules merged into others: plug-ins may import the old names."""
-PATH_VARIABLE = "GGSCOPE_PLUGIN_PATH"
-SAFE_VARIABLE = "GGSCOPE_SAFE_MODE"
-_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
-_MEMBERS = ("info", "sniff", "read")
+
+
+def _restored(
+    before: Mapping[str, object], threads: set[threading.Thread]
+) -> tuple[str, ...]:
+    """Undo what can be undone; return what was changed, as texts."""
+    changes = []
+    for what, now in _process_state().items():
+        if now != before[what]:
+            restore = _RESTORES.get(what)
+            changes.append(f"it changed {what}{' (put back)' if restore else ''}")
+            if restore is not None:
+                with contextlib.suppress(OSError, locale.Error):
+                    restore(before[what])
+    new = (t for t in set(threading.enumerate()) - threads if t.name != "plug-in")
+    if any(t.is_alive() and not t.name.startswith("ggscope") for t in new):
+        changes.append("it left threads running")
+    return tuple(changes)
+
+
+# -- what is loaded ----------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -319,20 +310,63 @@ class Loaded:
         self.error = error
         logger.warning("reader of %s is switched off: %s", self.path, error)
 
-    def asked(self, ask: Callable[[], _T]) -> _T:
-        """Return what it answers within the time limit. Raises PluginError."""
-        result, changes = run(ask, seconds=limit_seconds())
-        self.note_changes(changes)
+    def sniff(self, head: Head) -> Sniff:
+        """Return its judgement within the time limit. Raises PluginError."""
+        return self._run(
+            lambda reader: reader.sniff(head) if reader.info.allows(head) else NOT_MINE,
+            seconds=limit_seconds(),
+        )
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return the cost of a file within the time limit. Raises PluginError."""
+        if not isinstance(self.reader, EstimatingReader):
+            return None
+        estimate = self.reader.estimate
+        return self._run(lambda _: estimate(head), seconds=limit_seconds())
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the checked trace that it makes; only `context` can end it.
+
+        Raises
+        ------
+        ReadError, Cancelled, MemoryError
+            As it raises them.
+        PluginError
+            If it raises anything else, or returns something else than a sound trace.
+        """
+        return self._run(
+            lambda reader: _checked_trace(reader.read(source, context)),
+            check=context.check_cancelled,
+            passes=(ReadError, Cancelled, MemoryError),
+        )
+
+    def _run(
+        self,
+        work: Callable[[Reader], _T],
+        *,
+        seconds: float | None = None,
+        check: Callable[[], None] = lambda: None,
+        passes: tuple[type[BaseException], ...] = (),
+    ) -> _T:
+        assert self.reader is not None
+        run_reader = functools.partial(work, self.reader)
+        result, changes = run(run_reader, seconds=seconds, check=check, passes=passes)
+        self.changes = tuple(dict.fromkeys((*self.changes, *changes)))
         return result
 
-    def note_changes(self, changes: Iterable[str]) -> None:
-        """Remember what it changed for the whole program."""
-        self.changes = tuple(dict.fromkeys((*self.changes, *changes)))
+
+def _checked_trace(trace: object) -> Trace:
+    if not isinstance(trace, Trace):
+        raise TypeError(f"it returned {type(trace).__name__}, not a Trace")
+    problems = trace.check()
+    if problems:
+        raise ValueError(f"inconsistent trace: {problems[0]}")
+    return trace
 
 
-_Loaded: TypeAlias = list[Reader | str]
+_Readers: TypeAlias = list[Reader | str]
 """Readers of a file or package, and what is wrong with classes that are none."""
-_Load: TypeAlias = Callable[[], _Loaded]
+_Load: TypeAlias = Callable[[], _Readers]
 
 
 def user_folder() -> Path:
@@ -393,48 +427,37 @@ class _Loading:
 
     def __init__(self, taken: Mapping[str, str], searched: tuple[Path, ...]) -> None:
         self._taken = dict(taken)
-        waiting = list(_plugins_in(searched)) if searched else []
-        self.readers = tuple(item for item, _ in waiting)
-        self._is_done = threading.Event()
-        if not waiting:
-            self._is_done.set()
-            return
-        threading.Thread(
-            target=self._load, args=(waiting,), name="ggscope-plug-ins", daemon=True
-        ).start()
+        to_load = list(_plugins_in(searched)) if searched else []
+        self.readers = tuple(Loaded(None, path, is_loading=True) for path, _ in to_load)
+        self._thread = threading.Thread(
+            target=self._load, args=(to_load,), name="ggscope-plug-ins", daemon=True
+        )
+        if to_load:
+            self._thread.start()
 
     def wait(self) -> None:
         """Return when every plug-in is there or switched off."""
-        self._is_done.wait()
+        if self._thread.ident is not None:
+            self._thread.join()
 
-    def _load(self, waiting: list[tuple[Loaded, _Load]]) -> None:
-        try:
-            for old, new in _OLD_MODULES.items():
-                home = importlib.import_module(f"ggscope.model.{new}")
-                sys.modules.setdefault(f"ggscope.model.{old}", home)
-            for k, (item, load) in enumerate(waiting):
-                made = tuple(map(self._checked, _loaded(item, load)))
-                n_known = len(self.readers) - (len(waiting) - k)
-                # One assignment: others read it at any moment.
-                self.readers = (
-                    *self.readers[:n_known],
-                    *made,
-                    *self.readers[n_known + 1 :],
-                )
-        finally:
-            self._is_done.set()
+    def _load(self, to_load: list[tuple[str, _Load]]) -> None:
+        for old, new in _OLD_MODULES.items():
+            home = importlib.import_module(f"ggscope.model.{new}")
+            sys.modules.setdefault(f"ggscope.model.{old}", home)
+        waiting, done = self.readers, []
+        for number, (path, load) in enumerate(to_load, 1):
+            done += [self._admitted(item) for item in _loaded(path, load)]
+            # One assignment: others read it at any moment.
+            self.readers = (*done, *waiting[number:])
 
-    def _checked(self, item: Loaded) -> Loaded:
+    def _admitted(self, item: Loaded) -> Loaded:
         """Return a reader, switched off where it failed or its id is not free."""
         if item.reader is not None:
             name = item.reader.info.id
-            if name in self._taken:
-                owner = self._taken[name]
-                item.reader, item.error = (
-                    None,
-                    f"the id {name!r} is already used by {owner}",
-                )
-            self._taken.setdefault(name, item.path)
+            owner = self._taken.setdefault(name, item.path)
+            if owner is not item.path:
+                item.reader = None
+                item.error = f"the id {name!r} is already used by {owner}"
         if item.error:
             item.switch_off(item.error)
         return item
@@ -444,25 +467,22 @@ _LOADINGS: dict[tuple[Path, ...], _Loading] = {}
 _LOCK = threading.Lock()
 
 
-def _plugins_in(searched: tuple[Path, ...]) -> Iterator[tuple[Loaded, _Load]]:
-    """Yield what there is to load, and the function that loads it."""
+def _plugins_in(searched: tuple[Path, ...]) -> Iterator[tuple[str, _Load]]:
+    """Yield where each plug-in comes from, and the function that loads it."""
     if any(map(_may_offer, sys.path)):
         import importlib.metadata
 
         for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-            item = Loaded(None, f"{point.name} = {point.value}", is_loading=True)
-            yield item, functools.partial(_from_entry_point, point.value)
+            load = functools.partial(_from_entry_point, point.value)
+            yield f"{point.name} = {point.value}", load
     for folder in searched:
         try:
-            files = sorted(folder.glob("*.py"))
+            files = sorted(folder.glob("[!_]*.py"))
         except OSError as error:
-            item = Loaded(None, str(folder), is_loading=True)
-            yield item, functools.partial(_only, one_line(error))
+            yield str(folder), functools.partial(list, [one_line(error)])
             continue
         for file in files:
-            if not file.name.startswith("_"):
-                item = Loaded(None, str(file), is_loading=True)
-                yield item, functools.partial(_from_file, file)
+            yield str(file), functools.partial(_from_file, file)
 
 
 def _may_offer(place: str) -> bool:
@@ -486,25 +506,21 @@ def _may_offer(place: str) -> bool:
     return False
 
 
-def _loaded(item: Loaded, load: _Load) -> Iterator[Loaded]:
+def _loaded(path: str, load: _Load) -> Iterator[Loaded]:
     """Load a file or entry point; yield an item for each reader in it."""
     try:
         readers, changes = run(load, seconds=limit_seconds())
     except PluginError as error:
-        yield Loaded(None, item.path, str(error))
+        yield Loaded(None, path, str(error))
         return
     for reader in readers:
         if isinstance(reader, str):
-            yield Loaded(None, item.path, reader, changes)
+            yield Loaded(None, path, reader, changes)
         else:
-            yield Loaded(reader, item.path, "", changes)
+            yield Loaded(reader, path, "", changes)
 
 
-def _only(error: str) -> _Loaded:
-    return [error]
-
-
-def _from_entry_point(target: str) -> _Loaded:
+def _from_entry_point(target: str) -> _Readers:
     """Load the class that "module:Class" names."""
     module, _, name = target.partition(":")
     value: object = importlib.import_module(module)
@@ -515,7 +531,7 @@ def _from_entry_point(target: str) -> _Loaded:
     return [made(value)]
 
 
-def _from_file(file: Path) -> _Loaded:
+def _from_file(file: Path) -> _Readers:
     """Load one file under a private module name; return each reader class in it."""
     module = _import_file(file)
     classes = [
@@ -527,7 +543,7 @@ def _from_file(file: Path) -> _Loaded:
     ]
     if not classes:
         return ["no class with info, sniff and read"]
-    loaded: _Loaded = []
+    loaded: _Readers = []
     for cls in classes:
         try:
             loaded.append(made(cls))
@@ -574,36 +590,32 @@ def made(cls: type) -> Reader:
     return reader
 
 
+class _Facts(msgspec.Struct):
+    """What the facts of a `ReaderInfo` have to be, to be shown and to select files."""
+
+    title: str
+    doc: str
+    line: str
+    suffixes: tuple[str, ...]
+    keys: tuple[str, ...]
+    names: tuple[str, ...]
+    magic: tuple[bytes, ...]
+    is_binary: bool
+    options: dict[str, str] | tuple[object, ...]
+
+
 def _check_info(info: ReaderInfo, name: str) -> None:
     """Refuse facts that cannot be shown, or by which no file can be recognised."""
-    for fact in ("title", "doc", "line"):
-        if not isinstance(getattr(info, fact), str):
-            raise TypeError(f"{name}.info.{fact} is not a string")
-    # A single string would be taken character by character.
-    for fact, kind, what in (
-        ("suffixes", str, "texts"),
-        ("keys", str, "texts"),
-        ("magic", bytes, "bytes"),
-    ):
-        values = getattr(info, fact)
-        if not isinstance(values, tuple | list) or not _are(kind, values):
-            raise TypeError(f"{name}.info.{fact} is not a tuple of {what}")
-    options: object = info.options
-    if isinstance(options, Mapping):
-        if not _are(str, (*options.keys(), *options.values())):
-            raise TypeError(f"{name}.info.options does not map strings to strings")
-    elif not isinstance(options, tuple | list) or not _are(Option, options):
+    try:
+        msgspec.convert(info, _Facts, from_attributes=True, builtin_types=(bytes,))
+        re.compile(info.line)
+    except msgspec.ValidationError as error:
+        raise TypeError(f"invalid {name}.info: {error}") from None
+    except re.error as error:
+        raise ValueError(f"invalid {name}.info.line: {error}") from None
+    options = () if isinstance(info.options, Mapping) else info.options
+    if not all(isinstance(option, Option) for option in options):
         raise TypeError(f"{name}.info.options is not a tuple of Option")
     if info.role not in ROLES:
         known = ", ".join(ROLES)
         raise ValueError(f"{name}.info.role is {shown(info.role)}, not one of {known}")
-    try:
-        re.compile(info.line)
-    except re.error as error:
-        raise ValueError(
-            f"{name}.info.line is not a regular expression: {error}"
-        ) from None
-
-
-def _are(kind: type, values: Iterable[object]) -> bool:
-    return all(isinstance(value, kind) for value in values)

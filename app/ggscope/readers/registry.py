@@ -5,7 +5,6 @@ first bytes the readers that are imported and asked.
 """
 
 import dataclasses
-import functools
 import importlib
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -140,13 +139,9 @@ logger = logging.getLogger(__name__)
 class Candidate:
     """A reader and its judgement of a file."""
 
-    reader: Reader
+    item: "BuiltIn | Loaded"
+    info: ReaderInfo
     sniff: Sniff
-
-    @property
-    def info(self) -> ReaderInfo:
-        """The reader's facts."""
-        return self.reader.info
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +189,21 @@ class BuiltIn:
             except Exception as error:  # noqa: BLE001 - the others still work
                 self.switch_off(_failure(error))
         return self._reader
+
+    def sniff(self, head: Head) -> Sniff:
+        """Return its judgement of a file."""
+        assert self.reader is not None
+        return self.reader.sniff(head)
+
+    def estimate(self, head: Head) -> Estimate | None:
+        """Return the cost of reading a file with this head; None if unknown."""
+        reader = self.reader
+        return reader.estimate(head) if isinstance(reader, EstimatingReader) else None
+
+    def read(self, source: Source, context: ReadContext) -> Trace:
+        """Return the trace of a file."""
+        assert self.reader is not None
+        return self.reader.read(source, context)
 
     def switch_off(self, error: str) -> None:
         """Never ask it again, because of `error`."""
@@ -385,14 +395,12 @@ def open_trace(
     """
     with Source(path) as source:
         if reader_id is not None:
-            reader = _named(reader_id, source)
-            _admit(reader, source, admit)
-            return _with_parts(_read(reader, source, context), reader, context)
+            item = _named(reader_id, source)
+            _admit(item, source, admit)
+            return _read(item, source, context)
         chosen, others = _chosen(source)
-        _admit(chosen.reader, source, admit)
-        trace = _with_parts(
-            _read(chosen.reader, source, context), chosen.reader, context
-        )
+        _admit(chosen.item, source, admit)
+        trace = _read(chosen.item, source, context)
         if chosen.sniff.confidence >= SURE:
             return trace
         return _with_notice(trace, chosen, others)
@@ -409,27 +417,25 @@ def estimate(path: Path | str, *, reader_id: str | None = None) -> Estimate | No
     with Source(path) as source:
         if reader_id is not None:
             return _estimate(_named(reader_id, source), source)
-        return _estimate(_chosen(source)[0].reader, source)
+        return _estimate(_chosen(source)[0].item, source)
 
 
-def _estimate(reader: Reader, source: Source) -> Estimate | None:
-    if not isinstance(reader, EstimatingReader):
-        return None
-    ask = functools.partial(reader.estimate, _head(source))
-    plugin = _plugin_of(reader)
+def _estimate(item: "BuiltIn | Loaded", source: Source) -> Estimate | None:
     try:
-        result: object = ask() if plugin is None else plugin.asked(ask)
+        result: object = item.estimate(_head(source))
     except Exception:
         # Border to readers: one that cannot count may still be able to read.
-        logger.warning("reader %s: estimate failed", reader.info.id, exc_info=True)
+        logger.warning("reader of %s: estimate failed", item.path, exc_info=True)
         return None
     return result if isinstance(result, Estimate) else None
 
 
 def _admit(
-    reader: Reader, source: Source, admit: Callable[[Estimate], None] | None
+    item: "BuiltIn | Loaded",
+    source: Source,
+    admit: Callable[[Estimate], None] | None,
 ) -> None:
-    cost = None if admit is None else _estimate(reader, source)
+    cost = None if admit is None else _estimate(item, source)
     if admit is not None and cost is not None:
         admit(cost)
 
@@ -449,29 +455,19 @@ def _status(error: str) -> str:
     return f"failed: {error}" if error else "ok"
 
 
-def _plugin_of(reader: Reader) -> "Loaded | None":
-    """Return the plug-in of a reader; None for built-in ones."""
-    if any(item.info is reader.info for item in _BUILT_IN):
-        return None
-    return next((item for item in _plugins(False) if item.reader is reader), None)
-
-
 def _judgements(items: "Sequence[BuiltIn | Loaded]", head: Head) -> list[Candidate]:
     return [
-        Candidate(item.reader, _judgement(item, item.reader, head))
+        Candidate(item, item.info, _judgement(item, head))
         for item in items
-        if item.reader is not None
+        if item.reader is not None and item.info is not None
     ]
 
 
-def _judgement(item: "BuiltIn | Loaded", reader: Reader, head: Head) -> Sniff:
+def _judgement(item: "BuiltIn | Loaded", head: Head) -> Sniff:
     if item.error:
         return NOT_MINE
     try:
-        if isinstance(item, BuiltIn):
-            sniff = reader.sniff(head)
-        else:
-            sniff = item.asked(functools.partial(_sniff_of_plugin, reader, head))
+        sniff = item.sniff(head)
     except Exception as error:  # noqa: BLE001 - border to readers
         item.switch_off(f"sniff: {_failure(error)}")
         return NOT_MINE
@@ -490,10 +486,6 @@ def _failure(error: Exception) -> str:
     return str(error) if isinstance(error, PluginError) else one_line(error)
 
 
-def _sniff_of_plugin(reader: Reader, head: Head) -> Sniff:
-    return reader.sniff(head) if reader.info.allows(head) else NOT_MINE
-
-
 def _is_judgement(sniff: object) -> bool:
     return (
         isinstance(sniff, Sniff)
@@ -503,12 +495,12 @@ def _is_judgement(sniff: object) -> bool:
     )
 
 
-def _named(reader_id: str, source: Source) -> Reader:
+def _named(reader_id: str, source: Source) -> "BuiltIn | Loaded":
     for item in _BUILT_IN:
         if item.info.id == reader_id and item.reader is not None:
-            return item.reader
+            return item
     for plugin in _plugins(True):
-        if plugin.reader is None or plugin.reader.info.id != reader_id:
+        if plugin.info is None or plugin.info.id != reader_id:
             continue
         if plugin.error:
             raise ReadError(
@@ -517,7 +509,7 @@ def _named(reader_id: str, source: Source) -> Reader:
                 reader_id=reader_id,
                 hint="Restart the program to try it again.",
             )
-        return plugin.reader
+        return plugin
     known = ", ".join(info.id for info in infos())
     raise UnknownFormatError(
         f"unknown reader {reader_id!r}.",
@@ -576,89 +568,56 @@ def _unknown(source: Source, judged: Sequence[Candidate]) -> ReadError:
     )
 
 
-def _read(reader: Reader, source: Source, context: ReadContext | None) -> Trace:
+def _read(
+    item: "BuiltIn | Loaded", source: Source, context: ReadContext | None
+) -> Trace:
     """Return the trace that the reader makes; its failures become ReadErrors."""
     context = context or ReadContext()
-    plugin = _plugin_of(reader)
+    reader_id = "" if item.info is None else item.info.id
     try:
-        if plugin is None:
-            trace = reader.read(source, context)
-        else:
-            trace = _read_by(
-                plugin, functools.partial(reader.read, source, context), context
-            )
+        trace = item.read(source, context)
     except (ReadError, Cancelled) as error:
         if isinstance(error, ReadError):
             error.path = error.path or source.path
-            error.reader_id = error.reader_id or reader.info.id
+            error.reader_id = error.reader_id or reader_id
         raise
     except MemoryError as error:
         raise LimitExceededError(
             "not enough memory to read this file.",
             path=source.path,
-            reader_id=reader.info.id,
+            reader_id=reader_id,
             hint="Close other programs or traces and try again.",
         ) from error
     except Exception as error:
         # Border to readers, whose faults must not end the program.
         raise ReadError(
-            f"the reader {reader.info.id} failed: {_failure(error)}.",
+            f"the reader {reader_id} failed: {_failure(error)}.",
             path=source.path,
-            reader_id=reader.info.id,
+            reader_id=reader_id,
             hint="Please report this with the file or its first 64 KiB."
-            if plugin is None
-            else f"Report this to the author of the plug-in {plugin.path}.",
+            if isinstance(item, BuiltIn)
+            else f"Report this to the author of the plug-in {item.path}.",
         ) from error
-    return _with_change(trace, source)
+    is_built_in = isinstance(item, BuiltIn)
+    trace = _with_change(trace, source)
+    return _with_parts(trace, reader_id, context, is_built_in=is_built_in)
 
 
-def _read_by(
-    plugin: "Loaded", read: Callable[[], Trace], context: ReadContext
+def _with_parts(
+    trace: Trace, reader_id: str, context: ReadContext, *, is_built_in: bool
 ) -> Trace:
-    """Return the checked trace that a plug-in makes.
-
-    It runs on a thread of its own, so that a read can be cancelled even if the plug-in
-    never looks at `context`.
-    """
-
-    def checked() -> Trace:
-        trace = read()
-        _check(trace)
-        return trace
-
-    from ggscope.readers.plugins import run
-
-    trace, changes = run(
-        checked,
-        seconds=None,
-        check=context.check_cancelled,
-        passes=(ReadError, Cancelled, MemoryError),
-    )
-    plugin.note_changes(changes)
-    return trace
-
-
-def _check(trace: object) -> None:
-    if not isinstance(trace, Trace):
-        raise TypeError(f"it returned {type(trace).__name__}, not a Trace")
-    broken = trace.check()
-    if broken:
-        raise ValueError(f"inconsistent trace: {broken[0]}")
-
-
-def _with_parts(trace: Trace, reader: Reader, context: ReadContext | None) -> Trace:
     """Return the trace with a note on each option of partial reading."""
-    options = {} if context is None else context.options
+    options = context.options
     notes = []
     for option, whole in ((RANGE_OPTION, ""), (NAMES_OPTION, NAMES_CHOICES[0])):
         value = options.get(option, whole)
         if value == whole or any(w.code.startswith(option) for w in trace.warnings):
             continue  # not requested, or the reader has a better note
         if option not in trace.info.options:
-            message = f"The reader {reader.info.id} does not support {option}={value}."
+            message = f"The reader {reader_id} does not support {option}={value}."
             severity, code = Severity.NOTICE, f"{option}_ignored"
             message += " The whole file was read."
-        elif option == RANGE_OPTION and _plugin_of(reader) is None:
+        elif option == RANGE_OPTION and is_built_in:
             continue  # it left out nothing
         elif option == RANGE_OPTION:
             message = f"Only records {value} were read, as requested."
