@@ -250,7 +250,17 @@ def _limits(column: Column, known: dict[str, int]) -> tuple[int, int] | None:
 
 
 Array = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+I8 = npt.NDArray[np.int8]
+I16 = npt.NDArray[np.int16]
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
 _FAR = 1 << 62
 """Ticks and records beyond are nonsense."""
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import EmptyFileError, ReadError, TruncatedError
+from ggscope.model.tables import I64, U8
 
 BLOCK_BYTES = 4 << 20
 SMALL_BYTES = 1 << 20
@@ -125,7 +125,7 @@ class Source:
             raise self._truncated(offset + len(data))
         return data
 
-    def read_into(self, offset: int, buffer: npt.NDArray[np.uint8]) -> int:
+    def read_into(self, offset: int, buffer: U8) -> int:
         """Fill `buffer` from `offset`; return the bytes read (short at the end)."""
         done = 0
         view = buffer.data.cast("B")
@@ -139,15 +139,13 @@ class Source:
             done += n
         return done
 
-    def array(self, offset: int, length: int) -> npt.NDArray[np.uint8]:
+    def array(self, offset: int, length: int) -> U8:
         """Return bytes ``[offset, offset + length)`` as uint8, fewer at the end."""
         length = max(0, min(length, self.size - offset))
         buffer = np.empty(length, np.uint8)
         return buffer[: self.read_into(offset, buffer)]
 
-    def records(
-        self, numbers: npt.NDArray[np.int64], size: int
-    ) -> npt.NDArray[np.uint8]:
+    def records(self, numbers: I64, size: int) -> U8:
         """Return records of `size` bytes by their numbers, uint8[m, size].
 
         Those that the file does not hold whole are left out. A small file is read
@@ -163,7 +161,7 @@ class Source:
 
     def blocks(
         self, offset: int, end: int, block: int = BLOCK_BYTES
-    ) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
+    ) -> Iterator[tuple[int, U8]]:
         """Yield (offset, bytes) over ``[offset, end)``.
 
         The same buffer is used for every block: copy what must live on. Stops

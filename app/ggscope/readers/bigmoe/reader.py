@@ -19,6 +19,8 @@ import numpy.typing as npt
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import (
+    F64,
+    I32,
     I64,
     AccessColumns,
     Accesses,
@@ -52,7 +54,6 @@ from ggscope.readers.common.csv_rows import (
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.source import Source
 
-F64 = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[np.generic]]
 
 _DERIVED = int(SpanFlag.INFERRED_START | SpanFlag.INFERRED_END)
@@ -417,7 +418,7 @@ def _side_by_side(number: I64, lane: I64, duration: I64) -> tuple[I64, I64, I64]
     return begin[number] + inside, begin, end
 
 
-def _read_names(builder: TraceBuilder, expert: I64) -> npt.NDArray[np.int32]:
+def _read_names(builder: TraceBuilder, expert: I64) -> I32:
     known, place = np.unique(expert, return_inverse=True)
     names = [f"expert {one}" if one >= 0 else "read" for one in known.tolist()]
     numbers = np.asarray(builder.strings.intern_many(names), np.int32)

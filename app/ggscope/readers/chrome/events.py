@@ -10,13 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntFlag
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import CorruptError
-from ggscope.model.tables import I64, Array, distinct, narrow
+from ggscope.model.tables import F64, I32, I64, U8, Array, distinct, narrow
 from ggscope.native.declared import (
     ChromeRows,
     ChromeTally,
@@ -56,8 +54,6 @@ _OF_OWN = (*OF_OPS, "span", "word")
 _PHASES = 128
 _MEMORY_BLOCKS = 32
 """After so many blocks the free memory is looked at."""
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class Mark(IntFlag):
@@ -124,15 +120,15 @@ class Events:
     facts : values of the outer object beside the events.
     """
 
-    phase: npt.NDArray[np.uint8]
-    flags: npt.NDArray[np.uint8]
+    phase: U8
+    flags: U8
     offset: Array
     time: Array
     duration: Array
     track: Array
     name: Array
     category: Array
-    tracks: npt.NDArray[np.int32]
+    tracks: I32
     id_row: I64
     id: I64
     argument_row: I64
@@ -142,7 +138,7 @@ class Events:
     text: I64
     value_row: I64
     value_key: I64
-    value: npt.NDArray[np.float64]
+    value: F64
     of_ops: dict[str, Array]
     texts: list[str]
     by_phase: I64
@@ -375,7 +371,7 @@ class EventScan:
                 return at, ScanStatus(listed.status)
             self._context.check_cancelled()
 
-    def _add(self, data: Bytes, n: int, offset: int) -> None:
+    def _add(self, data: U8, n: int, offset: int) -> None:
         """Add the rows of a scan."""
         buffers, before = self._buffers, len(self._table)
         rows = {name: column[:n] for name, column in buffers.columns.items()}
@@ -426,7 +422,7 @@ class EventScan:
                 value=values["value"].copy(),
             )
 
-    def _moved(self, data: Bytes) -> I64:
+    def _moved(self, data: U8) -> I64:
         """Return the number of each text of a block in all; -1 for -1."""
         numbers = self._numbers
         table = [
@@ -462,12 +458,12 @@ class _Buffers:
     def __init__(self, secret: int) -> None:
         i64 = ("offset", "time", "duration", "id", "number", "correlation", "external")
         i32 = ("pid", "tid", "name", "category", "text", *_OF_OWN)
-        self.columns: dict[str, npt.NDArray[Any]] = {
+        self.columns: dict[str, Array] = {
             **{name: np.empty(_CAPACITY, np.int64) for name in i64},
             **{name: np.empty(_CAPACITY, np.int32) for name in i32},
             **{name: np.empty(_CAPACITY, np.uint8) for name in ("phase", "flags")},
         }
-        self.value: dict[str, npt.NDArray[Any]] = {
+        self.value: dict[str, Array] = {
             "row": np.empty(_N_VALUES, np.int32),
             "key": np.empty(_N_VALUES, np.int32),
             "value": np.empty(_N_VALUES, np.float64),
@@ -487,7 +483,7 @@ class _Buffers:
         )
         self.list_tally, self.tally = ListTally(), ChromeTally()
 
-    def scan(self, data: Bytes, at: int, is_last: bool) -> int:
+    def scan(self, data: U8, at: int, is_last: bool) -> int:
         """Read events; return the number of rows."""
         self._slots[:] = 0
         n = library().ggscope_chrome_scan(
@@ -496,7 +492,7 @@ class _Buffers:
         )  # fmt: skip
         return int(n)
 
-    def texts_of(self, data: Bytes) -> Iterator[str]:
+    def texts_of(self, data: U8) -> Iterator[str]:
         """Yield the texts of the last scan as people read them."""
         n = self._texts.count
         spans = zip(self._begin[:n].tolist(), self._length[:n].tolist(), strict=True)

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Flows, ranked
+from ggscope.model.tables import I64, Bools, Flows, ranked
 from ggscope.readers.chrome.events import Events, Mark
 from ggscope.readers.chrome.pairs import ids_of
 from ggscope.readers.common.nesting import Nesting, flows_of
@@ -27,9 +26,7 @@ class Arrows:
     n_loose: int
 
 
-def launches(
-    events: Events, row: I64, on_device: npt.NDArray[np.bool_]
-) -> tuple[I64, I64, int]:
+def launches(events: Events, row: I64, on_device: Bools) -> tuple[I64, I64, int]:
     """Return which span launched which, by numbers in their arguments.
 
     So many sources in front are calls, the others are ops.
@@ -61,9 +58,7 @@ def _argument(events: Events, values: I64, row: I64) -> I64:
     return np.where(rows[at] == row, values[at], -1).astype(np.int64)
 
 
-def _joined(
-    number: I64, is_source: npt.NDArray[np.bool_], is_target: npt.NDArray[np.bool_]
-) -> tuple[I64, I64]:
+def _joined(number: I64, is_source: Bools, is_target: Bools) -> tuple[I64, I64]:
     """Return sources and targets of equal numbers above 0.
 
     Of several sources with one number nobody knows which it was.

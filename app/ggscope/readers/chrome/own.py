@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, Flows, SpanFlag
+from ggscope.model.tables import I64, U16, U32, Array, Bools, Flows, SpanFlag
 from ggscope.model.units import Clock
 from ggscope.readers.chrome.events import OF_OPS, Events, is_own
 from ggscope.readers.chrome.pairs import ids_of
@@ -61,7 +60,7 @@ def own_file(facts: Mapping[str, object]) -> OwnFile | None:
     )
 
 
-def is_wait(events: Events, row: I64, own: OwnFile) -> npt.NDArray[np.bool_]:
+def is_wait(events: Events, row: I64, own: OwnFile) -> Bools:
     """Return which events are the waits behind ops."""
     texts = events.texts
     if own.numbers_spans:
@@ -71,9 +70,7 @@ def is_wait(events: Events, row: I64, own: OwnFile) -> npt.NDArray[np.bool_]:
     if WAIT not in texts:
         return np.zeros(len(row), np.bool_)
     code = texts.index(WAIT)
-    result: npt.NDArray[np.bool_] = (events.name[row] == code) & (
-        events.category[row] == code
-    )
+    result: Bools = (events.name[row] == code) & (events.category[row] == code)
     return result
 
 
@@ -87,9 +84,7 @@ def instants_without_end(events: Events) -> Intervals:
     return Intervals(row, start, start, row, flags)
 
 
-def waits_of_spans(
-    events: Events, span_row: I64, waits: Intervals
-) -> npt.NDArray[np.uint32] | None:
+def waits_of_spans(events: Events, span_row: I64, waits: Intervals) -> U32 | None:
     """Return how long each span waited behind its end, by the numbers of spans.
 
     `span_row` : the event of each span.
@@ -135,7 +130,7 @@ def columns_of_ops(events: Events, row: I64) -> dict[str, Array]:
     }
 
 
-def quality_flags(events: Events, row: I64) -> npt.NDArray[np.uint16]:
+def quality_flags(events: Events, row: I64) -> U16:
     """Return the flags of what the file calls derived, estimated or unfinished."""
     result = np.zeros(len(row), np.uint16)
     if not len(events.argument_row):

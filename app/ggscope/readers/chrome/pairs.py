@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, SpanFlag, ranked
+from ggscope.model.tables import I64, Array, Bools, SpanFlag, ranked
 from ggscope.readers.chrome.events import Events, Mark
 from ggscope.readers.common.nesting import Intervals, Paired, paired
 
@@ -91,12 +90,12 @@ def beside(events: Events) -> Beside:
     return Beside(paired, row, activity, row[is_first])
 
 
-def ids_of(events: Events, row: I64) -> tuple[npt.NDArray[np.bool_], I64]:
+def ids_of(events: Events, row: I64) -> tuple[Bools, I64]:
     """Return which events have an id, and the ids, 0 for none."""
     if not len(events.id_row):
         return np.zeros(len(row), np.bool_), np.zeros(len(row), np.int64)
     at = np.minimum(np.searchsorted(events.id_row, row), len(events.id_row) - 1)
-    has_id: npt.NDArray[np.bool_] = events.id_row[at] == row
+    has_id: Bools = events.id_row[at] == row
     return has_id, np.where(has_id, events.id[at], 0)
 
 

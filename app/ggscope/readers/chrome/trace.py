@@ -6,12 +6,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import (
+    F64,
+    I16,
+    I32,
     I64,
+    U16,
+    U32,
     Array,
+    Bools,
     CounterShape,
     SpanFlag,
     narrow,
@@ -159,7 +164,7 @@ class ChromeTrace:
         lane = np.empty(len(joined), np.int64)
         lane[:on_thread] = self._lane_of_track[track]
         lane[on_thread:] = self._add_beside_lanes(joined, on_thread)
-        waits: npt.NDArray[np.uint32] | None = None
+        waits: U32 | None = None
         if self.own is not None:
             is_behind = is_wait(events, joined.row, self.own)
             rest = np.flatnonzero(~is_behind)
@@ -245,8 +250,8 @@ class ChromeTrace:
         self,
         spans: Intervals,
         lane: I64,
-        flags: npt.NDArray[np.uint16],
-        waits: npt.NDArray[np.uint32] | None,
+        flags: U16,
+        waits: U32 | None,
     ) -> None:
         """Add the spans of a file of ggscope: the category of events is the op."""
         events, row = self._events, spans.name_row
@@ -273,7 +278,7 @@ class ChromeTrace:
             **self._own_columns(row),
         )
 
-    def _ops(self, row: I64, name: Array, category: Array) -> npt.NDArray[np.int16]:
+    def _ops(self, row: I64, name: Array, category: Array) -> I16:
         """Return the op of each span, its name; none for what lies around the work."""
         events = self._events
         is_around = self._is_around(row, category)
@@ -289,7 +294,7 @@ class ChromeTrace:
         self.n_other_names = ops.n_others
         return ops.op
 
-    def _is_around(self, row: I64, category: Array) -> npt.NDArray[np.bool_]:
+    def _is_around(self, row: I64, category: Array) -> Bools:
         """Return which spans are no work, but lie around it or are derived from it."""
         events = self._events
         is_numbered = self.own is not None and self.own.numbers_spans
@@ -433,9 +438,7 @@ class ChromeTrace:
         self._streams = lane[on_device & used].tolist()
         return lane
 
-    def _add_own_lanes(
-        self, tracks: Sequence[int], on_device: npt.NDArray[np.bool_]
-    ) -> I64:
+    def _add_own_lanes(self, tracks: Sequence[int], on_device: Bools) -> I64:
         """Add the lanes of a file of ggscope, which may have become several tracks."""
         assert self.own is not None
         events, metadata, lists = self._events, self._metadata, self.own.lists
@@ -488,7 +491,7 @@ class ChromeTrace:
             lane[rest] = self._builder.add_lane("events", LaneKind.THREAD)
         return lane
 
-    def _on_device(self, spans: Intervals, track: I64) -> npt.NDArray[np.bool_]:
+    def _on_device(self, spans: Intervals, track: I64) -> Bools:
         """Return which tracks are streams of a device, and nothing else."""
         processes = self._metadata.accelerators()
         is_device = np.isin(self._events.tracks[:, 0], processes)
@@ -497,21 +500,17 @@ class ChromeTrace:
 
     def _holds_only(
         self, spans: Intervals, track: I64, categories: Collection[str]
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Bools:
         """Return which tracks have spans, all of some categories; "" is none."""
         events, n = self._events, len(self._events.tracks)
         category = events.category[spans.row[: len(track)]]
         codes = [i for i, text in enumerate(events.texts) if text in categories]
         runs = np.isin(category, codes + [-1] * ("" in categories))
         count = np.bincount(track, minlength=n)
-        holds: npt.NDArray[np.bool_] = (count > 0) & (
-            np.bincount(track[runs], minlength=n) == count
-        )
+        holds: Bools = (count > 0) & (np.bincount(track[runs], minlength=n) == count)
         return holds
 
-    def _kinds(
-        self, spans: Intervals, track: I64, on_device: npt.NDArray[np.bool_]
-    ) -> list[LaneKind]:
+    def _kinds(self, spans: Intervals, track: I64, on_device: Bools) -> list[LaneKind]:
         """Return the kind of the lane of each track."""
         beside = self._holds_only(spans, track, _WAITS | _PROFILER)
         processes = self._events.tracks[:, 0]
@@ -595,7 +594,7 @@ class ChromeTrace:
             record=rows,
         )
 
-    def _details(self, rows: I64) -> npt.NDArray[np.int32] | None:
+    def _details(self, rows: I64) -> I32 | None:
         """Return further texts of markers, which files of ggscope have."""
         if self.own is None:
             return None
@@ -666,7 +665,7 @@ class ChromeTrace:
                         value[mine],
                     )
 
-    def _memory_values(self, rows: I64, key: str) -> npt.NDArray[np.float64]:
+    def _memory_values(self, rows: I64, key: str) -> F64:
         """Return an argument of each of some instants; NaN where it has none."""
         events, values = self._events, np.full(len(rows), np.nan)
         if key in events.texts:

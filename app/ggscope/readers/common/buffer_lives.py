@@ -6,10 +6,9 @@ Shared by the readers of all forms that buffer events come in.
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array, CounterShape
+from ggscope.model.tables import I64, Array, Bools, CounterShape
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.trace import LaneKind, Severity
 from ggscope.model.units import Clock
@@ -39,7 +38,7 @@ class BufferEvents:
     """
 
     time: I64
-    is_alloc: npt.NDArray[np.bool_]
+    is_alloc: Bools
     id: Array
     size: I64
     name: Array

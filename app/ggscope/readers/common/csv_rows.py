@@ -9,13 +9,10 @@ import numpy.typing as npt
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64
+from ggscope.model.tables import F64, I64, U8, Bools
 from ggscope.model.trace import Severity
 from ggscope.readers.api import Estimate, Head, ReadContext
 from ggscope.readers.source import Source
-
-Bytes8 = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
 
 _NEWLINE, _RETURN, _COMMA, _BLANK = (ord(c) for c in "\n\r, ")
 _MAX_DIGITS = 18
@@ -40,7 +37,7 @@ class CsvRows:
     n_lines : all lines of `data`.
     """
 
-    data: Bytes8
+    data: U8
     line: I64
     bounds: I64
     strays: I64
@@ -62,7 +59,7 @@ class CsvRows:
             value = np.where(inside, value * 10 + digit, value)
         return value, good
 
-    def decimals(self, column: int) -> npt.NDArray[np.float64]:
+    def decimals(self, column: int) -> F64:
         """Return the numbers of a column, NaN for what is none."""
         start, end = self._trimmed(column)
         width = np.minimum(end - start, _MAX_NUMBER_CHARS)
@@ -98,7 +95,7 @@ class CsvRows:
         return start, end
 
 
-def rows_of(data: Bytes8, n_columns: int) -> CsvRows:
+def rows_of(data: U8, n_columns: int) -> CsvRows:
     """Return the lines with `n_columns` fields of a text that ends with a line end."""
     ends = np.flatnonzero(data == _NEWLINE)
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
@@ -197,7 +194,7 @@ class CsvBlocks:
         rest = np.empty(0, np.uint8)
         source = self._source
         for offset, block in source.blocks(self._start, source.size, BLOCK_BYTES):
-            data: Bytes8 = np.concatenate([rest, block])
+            data: U8 = np.concatenate([rest, block])
             breaks = np.flatnonzero(data == _NEWLINE)
             end = int(breaks[-1]) + 1 if len(breaks) else 0
             if end:

@@ -12,11 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import F64, I64, U8, Array
 from ggscope.model.trace import RecordView, Severity
 from ggscope.model.units import format_counted
 from ggscope.native.declared import TableLayout, TableRows, TableTally, TextTable
@@ -202,7 +201,7 @@ class DelimitedTable:
         if self.first_stray < 0:
             self.first_stray = offset
 
-    def _add(self, n: int, data: npt.NDArray[np.uint8], offset: int) -> None:
+    def _add(self, n: int, data: U8, offset: int) -> None:
         capacity = self._buffers
         numbers = self.texts
         table = [numbers.setdefault(t, len(numbers)) for t in capacity.texts_of(data)]
@@ -243,7 +242,7 @@ class DelimitedTable:
             return np.full(len(self), NONE)
         return self._table.column(key).astype(np.int64)
 
-    def reals(self, key: str) -> npt.NDArray[np.float64]:
+    def reals(self, key: str) -> F64:
         """Return a column of numbers; NaN for none, also of all rows."""
         if key not in self._kinds:
             return np.full(len(self), np.nan)
@@ -306,7 +305,7 @@ class _Buffers:
         )
         self.tally = TableTally()
 
-    def scan(self, data: npt.NDArray[np.uint8], is_last: bool) -> int:
+    def scan(self, data: U8, is_last: bool) -> int:
         """Read rows; return how many."""
         self._slots[:] = 0
         return int(
@@ -316,7 +315,7 @@ class _Buffers:
             )
         )  # fmt: skip
 
-    def texts_of(self, data: npt.NDArray[np.uint8]) -> Sequence[str]:
+    def texts_of(self, data: U8) -> Sequence[str]:
         """Return the texts of the last scan as people read them."""
         n = self._texts.count
         view = data.data

@@ -4,14 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import (
+    F64,
+    I16,
+    I32,
     I64,
+    U16,
     AccessColumns,
     Accesses,
     AccessKind,
+    Bools,
     CounterShape,
     FlatAccesses,
     Flows,
@@ -90,15 +94,15 @@ class Events:
     start: I64
     end: I64
     track: I64
-    name: npt.NDArray[np.int32]
-    op: npt.NDArray[np.int32] | None = None
-    category: str | npt.NDArray[np.int32] = ""
+    name: I32
+    op: I32 | None = None
+    category: str | I32 = ""
     size: I64 | None = None
-    reads: npt.NDArray[np.bool_] | None = None
+    reads: Bools | None = None
     launch: I64 | None = None
     is_call: bool = False
     thread: I64 | None = None
-    is_open: npt.NDArray[np.bool_] | None = None
+    is_open: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -111,7 +115,7 @@ class Series:
     name: str
     unit: str
     time: I64
-    value: npt.NDArray[np.float64]
+    value: F64
 
 
 @dataclass(slots=True)
@@ -143,9 +147,7 @@ class Gathered:
             self.tracks.append(track)
         return number
 
-    def usable(
-        self, place: str, start: I64, end: I64 | None = None
-    ) -> npt.NDArray[np.bool_]:
+    def usable(self, place: str, start: I64, end: I64 | None = None) -> Bools:
         """Return which rows have times; count those that have none."""
         is_good = (start > -FAR) & (start < FAR)
         if end is not None:
@@ -265,8 +267,8 @@ class Gathered:
         place: I64,
         call: I64,
         work: I64,
-        category: npt.NDArray[np.int32],
-    ) -> npt.NDArray[np.int32] | None:
+        category: I32,
+    ) -> I32 | None:
         """Return the op that launched each work on a device, a string; None without.
 
         It is the innermost range around the call on its thread, else the innermost
@@ -289,13 +291,13 @@ class Gathered:
             texts = np.where(around >= 0, text[ranges][around], texts)
         return column_of(len(text), place[work], texts)
 
-    def _categories(self, events: Events) -> npt.NDArray[np.int32]:
+    def _categories(self, events: Events) -> I32:
         if isinstance(events.category, str):
             number = self.builder.strings.intern(events.category)
             return np.full(len(events), number, np.int32)
         return events.category
 
-    def _ops(self, parts: Sequence[Events]) -> npt.NDArray[np.int16]:
+    def _ops(self, parts: Sequence[Events]) -> I16:
         """Return the op of each span; the most frequent ones have numbers."""
         ids = np.concatenate([e.name if e.op is None else e.op for e in parts])
         different, _, place = ranked(ids)
@@ -389,7 +391,7 @@ def _ranges(parts: Sequence[Events]) -> I64:
     return np.flatnonzero(is_range & (_threads(parts) >= 0))
 
 
-def _flags(events: Events) -> npt.NDArray[np.uint16]:
+def _flags(events: Events) -> U16:
     flags = np.zeros(len(events), np.uint16)
     if events.is_open is not None:
         flags[events.is_open] = int(SpanFlag.UNFINISHED)

@@ -1,11 +1,8 @@
 """What begins and what ends belong together: like brackets, or next to each other."""
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
-
-_Bools = npt.NDArray[np.bool_]
+from ggscope.model.tables import I64, Array, Bools
 
 
 def neighbours(key: Array) -> tuple[I64, I64]:
@@ -29,7 +26,7 @@ def neighbours(key: Array) -> tuple[I64, I64]:
     return before, behind
 
 
-def match(key: Array, is_begin: _Bools) -> tuple[I64, I64]:
+def match(key: Array, is_begin: Bools) -> tuple[I64, I64]:
     """Pair begins and ends of equal keys like brackets.
 
     Parameters
@@ -62,7 +59,7 @@ def match(key: Array, is_begin: _Bools) -> tuple[I64, I64]:
     return partner, levels
 
 
-def _depths(is_begin: _Bools, is_first: _Bools, group: Array) -> I64:
+def _depths(is_begin: Bools, is_first: Bools, group: Array) -> I64:
     """Return how many brackets of an event's group are open before it."""
     n = len(is_begin)
     step = np.where(is_begin, 1, -1)

@@ -7,8 +7,9 @@ longer than that, those bytes do not show what the file is; its outline does.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from ggscope.model.tables import U8
 from ggscope.readers.api import HEAD_BYTES
-from ggscope.readers.common.packed_text import Bytes, TextBlocks, TraceText, text_of
+from ggscope.readers.common.packed_text import TextBlocks, TraceText, text_of
 from ggscope.readers.common.text_cursor import TextCursor
 from ggscope.readers.source import Source
 
@@ -51,7 +52,7 @@ class _Begin:
         """How far in the file."""
         return self._text.packed_at
 
-    def read_into(self, buffer: Bytes) -> int:
+    def read_into(self, buffer: U8) -> int:
         """Fill a buffer; see `TraceText`."""
         n = self._text.read_into(buffer[: self._left]) if self._left else 0
         self._left -= n

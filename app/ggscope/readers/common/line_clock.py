@@ -3,9 +3,8 @@
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, U8, Bools
 
 _SECOND = 1_000_000_000
 _DAY_NS = 86_400 * _SECOND
@@ -26,9 +25,7 @@ class LineClock(IntEnum):
     """The line has none: that of the line before it."""
 
 
-def settled(
-    clock: npt.NDArray[np.uint8], time: I64, is_placed: npt.NDArray[np.bool_]
-) -> None:
+def settled(clock: U8, time: I64, is_placed: Bools) -> None:
     """Make times of all clocks ascend: in place, in ns.
 
     What counts from the line before is summed up, times of day go on behind midnight,
@@ -55,7 +52,7 @@ def settled(
         is_placed &= ~before | taken
 
 
-def n_backwards(clock: npt.NDArray[np.uint8], time: I64) -> int:
+def n_backwards(clock: U8, time: I64) -> int:
     """Return how many times are earlier than the one of the same clock before them."""
     return sum(
         int(np.count_nonzero(np.diff(time[clock == kind]) < 0))

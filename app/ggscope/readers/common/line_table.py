@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import U8, Array
 from ggscope.model.trace import Severity
 from ggscope.native.declared import Struct, TextTable
-from ggscope.readers.common.text_blocks import Bytes, TextSlots
+from ggscope.readers.common.text_blocks import TextSlots
 
 BLOCK_ROWS = 1 << 16
-Columns = dict[str, npt.NDArray[Any]]
-Scan = Callable[[Bytes, int, Columns, TextTable | None], int]
+Columns = dict[str, Array]
+Scan = Callable[[U8, int, Columns, TextTable | None], int]
 """Fills columns of a capacity from lines; returns how many rows there are."""
 
 
@@ -84,7 +84,7 @@ class LineTable:
             for name, column in columns.items():
                 columns[name] = _packed(column)
 
-    def scan(self, data: Bytes, scan: Scan, tally: Struct) -> None:
+    def scan(self, data: U8, scan: Scan, tally: Struct) -> None:
         """Add the rows of a block of lines; `scan` fills `tally` anew each time."""
         form = self._form
         capacity = min(len(data) // form.row_bytes + 64, BLOCK_ROWS)
@@ -192,14 +192,14 @@ def warn_stray(builder: TraceBuilder, lines: CountedLines, examples: str) -> Non
         )
 
 
-def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _packed(column: Array) -> Array:
     """Return a column that takes no memory where all of its values are alike."""
     if len(column) < 2 or column[0] != column[-1] or (column != column[0]).any():
         return column
     return np.broadcast_to(column[0].copy(), len(column))
 
 
-def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def _joined(parts: list[Array]) -> Array:
     """Return columns one behind the other, as `_packed` does where all are packed."""
     firsts = [part[0] for part in parts if len(part)]
     is_packed = all(not part.strides[0] or len(part) < 2 for part in parts)

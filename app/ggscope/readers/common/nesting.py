@@ -4,9 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, Flows, SpanFlag, narrow, ranked
+from ggscope.model.tables import (
+    I32,
+    I64,
+    U8,
+    U16,
+    Array,
+    Bools,
+    Flows,
+    SpanFlag,
+    narrow,
+    ranked,
+)
 from ggscope.native.library import library
 
 
@@ -26,7 +36,7 @@ class Intervals:
     start: I64
     end: I64
     name_row: I64
-    flags: npt.NDArray[np.uint16]
+    flags: U16
 
     def __len__(self) -> int:
         return len(self.row)
@@ -55,7 +65,7 @@ class Paired:
 def paired(
     row: I64,
     time: I64,
-    is_begin: npt.NDArray[np.bool_],
+    is_begin: Bools,
     name: Array,
     group: I64,
     last: I64 | None = None,
@@ -107,23 +117,21 @@ class Nesting:
     reaches_out : uint8[n], whether it ends behind that.
     """
 
-    lane: npt.NDArray[np.int32]
+    lane: I32
     start: I64
     end: I64
-    parent: npt.NDArray[np.int32]
-    reaches_out: npt.NDArray[np.uint8]
+    parent: I32
+    reaches_out: U8
 
     @classmethod
-    def of(cls, lane: npt.NDArray[np.int32], start: I64, end: I64) -> "Nesting":
+    def of(cls, lane: I32, start: I64, end: I64) -> "Nesting":
         """Return how spans lie within each other."""
         parent = np.empty(len(lane), np.int32)
         reaches_out = np.empty(len(lane), np.uint8)
         library().ggscope_chrome_nest(len(lane), lane, start, end, parent, reaches_out)
         return cls(lane, start, end, parent, reaches_out)
 
-    def enclosing(
-        self, lane: I64, time: I64, is_next: npt.NDArray[np.bool_] | None = None
-    ) -> I64:
+    def enclosing(self, lane: I64, time: I64, is_next: Bools | None = None) -> I64:
         """Return the innermost span of a lane at each time, int64[m], -1 none.
 
         Where `is_next`, the one that begins then, or that which follows.

@@ -10,12 +10,13 @@ import re
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.names import is_weight_name, layer_of
 from ggscope.model.tables import (
+    I16,
+    I32,
     I64,
     AccessColumns,
     Accesses,
@@ -169,7 +170,7 @@ class NpuLanes:
         names = tuple(lines.texts[op] for op in self._ops.tolist())
         self._builder.ops = OpTable("hexagon", names, "spelled")
 
-    def _op(self, at: I64) -> npt.NDArray[np.int16]:
+    def _op(self, at: I64) -> I16:
         op = np.searchsorted(self._ops, self._lines.text[self._times.rows[at], 0])
         return np.where(op < 1 << 15, op, -1).astype(np.int16)
 
@@ -212,9 +213,7 @@ class NpuLanes:
             span[mine] = first + np.arange(len(mine))
         return span
 
-    def _result_names(
-        self, rows: I64
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]:
+    def _result_names(self, rows: I64) -> tuple[I32, I16]:
         """Return the string and the layer of what each op computes."""
         different, place = np.unique(self._lines.text[rows, 1], return_inverse=True)
         texts = [

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import ReadError
-from ggscope.model.tables import I64, Array, narrow
+from ggscope.model.tables import F64, I64, U8, Array, narrow
 from ggscope.model.trace import RecordView
 from ggscope.native.declared import FieldPaths, FieldRows, ListTally
 from ggscope.native.library import library
@@ -163,7 +162,7 @@ class ObjectTable:
             if tally.status != ScanStatus.FULL:
                 return ScanStatus(tally.status)
 
-    def _add(self, n: int, data: npt.NDArray[np.uint8], offset: int) -> None:
+    def _add(self, n: int, data: U8, offset: int) -> None:
         columns: dict[str, Array] = {"offset": self._offset[:n] + offset}
         for k, name in enumerate(self._names):
             if name in self._texts:
@@ -174,7 +173,7 @@ class ObjectTable:
             columns["real"] = self._real[:n].copy()
         self._table.append(**columns)
 
-    def _numbered(self, place: I64, data: npt.NDArray[np.uint8]) -> I64:
+    def _numbered(self, place: I64, data: U8) -> I64:
         """Return the number of each text, -1 for none."""
         view, numbers = data.data, self.strings
         ids = []
@@ -191,7 +190,7 @@ class ObjectTable:
         """Return integers, `NONE` where there is none; or numbers of texts, -1 none."""
         return self._table.column(name).astype(np.int64)
 
-    def reals(self) -> npt.NDArray[np.float64]:
+    def reals(self) -> F64:
         """Return the numbers with a point, NaN where there is none."""
         return self._table.column("real").astype(np.float64)
 

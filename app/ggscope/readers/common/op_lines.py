@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import ReadError
-from ggscope.model.tables import I64
+from ggscope.model.tables import I32, I64, U8, Array
 from ggscope.model.trace import RecordView
 from ggscope.native.declared import OpRows, OpTally, TextArena
 from ggscope.native.library import library
@@ -81,10 +80,10 @@ class OpLines:
 
     line: I64
     offset: I64
-    length: npt.NDArray[np.int32]
+    length: I32
     time: I64
-    kind: npt.NDArray[np.uint8]
-    text: npt.NDArray[np.int32]
+    kind: U8
+    text: I32
     value: I64
     texts: tuple[str, ...]
     n_lines: int
@@ -104,13 +103,13 @@ class _Scan:
     """Puts the rows of blocks one behind the other."""
 
     def __init__(self) -> None:
-        self._parts: list[dict[str, npt.NDArray[Any]]] = []
+        self._parts: list[dict[str, Array]] = []
         self._numbers: dict[bytes, int] = {}
         self._tally = OpTally()
         self._n_lines = self._n_broken = self._n_other = 0
         self._first_broken = -1
 
-    def add(self, offset: int, data: npt.NDArray[np.uint8], *, is_last: bool) -> None:
+    def add(self, offset: int, data: U8, *, is_last: bool) -> None:
         """Add the rows of a block of whole lines."""
         capacity = min(len(data) // _ROW_BYTES + 4 * _LINE_ROWS, _CAPACITY)
         n_texts = capacity + 2 * _LINE_ROWS * TEXTS
@@ -151,12 +150,12 @@ class _Scan:
 
     def _renumbered(
         self,
-        text: npt.NDArray[np.int32],
-        arena: npt.NDArray[np.uint8],
+        text: I32,
+        arena: U8,
         begins: I64,
-        lengths: npt.NDArray[np.int32],
+        lengths: I32,
         texts: TextArena,
-    ) -> npt.NDArray[np.int32]:
+    ) -> I32:
         """Return numbers of texts that count over all blocks."""
         n = int(texts.count)
         data = arena[: int(texts.used)].tobytes()
@@ -188,12 +187,12 @@ class _Scan:
         )
 
 
-def _column(name: str, n: int) -> npt.NDArray[Any]:
+def _column(name: str, n: int) -> Array:
     shape = (n, _WIDTHS[name]) if name in _WIDTHS else n
     return np.empty(shape, _DTYPES[name])
 
 
-def _flat(columns: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+def _flat(columns: dict[str, Array]) -> dict[str, Array]:
     return {name: column.reshape(-1) for name, column in columns.items()}
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.backend_ops import (
     BackendOps,
@@ -16,7 +15,7 @@ from ggscope.model.backend_ops import (
 )
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.ops import all_op_names
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, U8
 from ggscope.model.trace import Severity
 from ggscope.readers.api import NOT_MINE, Estimate, Head, Sniff
 from ggscope.readers.common.op_lines import Kind, OpLines, scan_op_text
@@ -98,7 +97,7 @@ class _Listing:
         graph = self._graph[self._split_rows[np.maximum(at, 0)]]
         return np.where((at >= 0) & (graph == self._graph[rows]), at, -1)
 
-    def _ops(self, kind: npt.NDArray[np.uint8], of_split: I64) -> ListedOps:
+    def _ops(self, kind: U8, of_split: I64) -> ListedOps:
         lines, rows = self._lines, self._rows
         text, value = lines.text[rows].astype(np.int64), lines.value[rows]
         n = len(rows)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import Array
+from ggscope.model.tables import I16, Array, Bools
 
 MAX_OPS = 32_000
 
@@ -23,13 +22,11 @@ class OpNames:
     """
 
     names: tuple[str, ...]
-    op: npt.NDArray[np.int16]
+    op: I16
     n_others: int
 
 
-def ops_of_names(
-    texts: Sequence[str], name: Array, is_work: npt.NDArray[np.bool_]
-) -> OpNames:
+def ops_of_names(texts: Sequence[str], name: Array, is_work: Bools) -> OpNames:
     """Return the op of each span, its name; none for what is no work.
 
     Parameters

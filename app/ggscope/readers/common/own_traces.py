@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, NO_WAIT, CounterShape, SpanFlag
+from ggscope.model.tables import F64, I64, NO_WAIT, U32, CounterShape, SpanFlag
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import UNITS, Clock
 from ggscope.readers.common.nesting import Intervals
@@ -113,7 +112,7 @@ def add_own_counter(
     builder: TraceBuilder,
     facts: OwnCounter,
     time: I64,
-    value: npt.NDArray[np.float64],
+    value: F64,
 ) -> None:
     """Add a counter as it was."""
     window = facts.window
@@ -144,7 +143,7 @@ def lane_of(process: str, name: str) -> tuple[LaneKind, tuple[str, ...]]:
 
 def waits_of(
     lane: I64, spans: Intervals, wait_lane: I64, waits: Intervals
-) -> npt.NDArray[np.uint32] | None:
+) -> U32 | None:
     """Return how long each span waited behind its end; None without recorded waits."""
     if not len(waits) or not len(spans):
         return None
@@ -164,9 +163,7 @@ def waits_of(
     return result
 
 
-def waits_by_number(
-    span_row: I64, number: I64, waits: Intervals
-) -> npt.NDArray[np.uint32] | None:
+def waits_by_number(span_row: I64, number: I64, waits: Intervals) -> U32 | None:
     """Return how long each span waited behind its end, by the numbers of spans.
 
     Parameters

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError, ReadError
 from ggscope.model.builder import TraceBuilder
+from ggscope.model.tables import U8
 from ggscope.model.trace import Severity
 from ggscope.readers.api import GZIP, ZSTD, Estimate, Head
 from ggscope.readers.source import Source, read_at
@@ -29,8 +29,6 @@ _BLOCKS_BYTES = 48 << 20
 """Memory of the blocks that are read at a time."""
 _MARK_BYTES = 16 << 20
 """So much text lies between two places at which unpacking can begin."""
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class PackedError(Exception):
@@ -65,7 +63,7 @@ class TraceText(Protocol):
         """How far in the file, for progress."""
         ...
 
-    def read_into(self, buffer: Bytes) -> int:
+    def read_into(self, buffer: U8) -> int:
         """Fill a buffer with what follows; fewer bytes only at the end.
 
         Raises
@@ -184,7 +182,7 @@ class HeadText:
     def __init__(self, data: bytes) -> None:
         self._data, self.packed_at = data, 0
 
-    def read_into(self, buffer: Bytes) -> int:
+    def read_into(self, buffer: U8) -> int:
         """Fill a buffer."""
         part = self._data[self.packed_at : self.packed_at + len(buffer)]
         buffer[: len(part)] = np.frombuffer(part, np.uint8)
@@ -212,12 +210,12 @@ class TextBlocks:
     ) -> None:
         self._text, self._pool, self._block = text, pool, block
         self.ended = ""
-        self.data: Bytes = np.zeros(0, np.uint8)
+        self.data: U8 = np.zeros(0, np.uint8)
         self.offset = 0
         self.is_last = False
         self._next: Any = None
 
-    def first(self, length: int) -> Bytes:
+    def first(self, length: int) -> U8:
         """Read the first block."""
         self.data = self._read(length)
         self._ask()
@@ -243,7 +241,7 @@ class TextBlocks:
         length = max(self._block, len(self.data) if len(self.data) > self._block else 0)
         self._next = self._pool.submit(self._read, min(length, LONGEST))
 
-    def _read(self, length: int) -> Bytes:
+    def _read(self, length: int) -> U8:
         if self.ended:
             return np.zeros(0, np.uint8)
         block = np.empty(length, np.uint8)
@@ -277,7 +275,7 @@ class _PlainText:
         self._source = source
         self.packed_at = 0
 
-    def read_into(self, buffer: Bytes) -> int:
+    def read_into(self, buffer: U8) -> int:
         """Fill a buffer; see `TraceText`."""
         n = self._source.read_into(self.packed_at, buffer)
         self.packed_at += n
@@ -313,7 +311,7 @@ class _GzipText:
         self._bound = _Bound()
         self._marks: list[tuple[int, int, Any]] = [(0, 0, self._engine.copy())]
 
-    def read_into(self, buffer: Bytes) -> int:
+    def read_into(self, buffer: U8) -> int:
         """Fill a buffer; see `TraceText`."""
         return _filled(buffer, self._next)
 
@@ -390,7 +388,7 @@ class _ZstdText:
         """How far in the file."""
         return self._file.at
 
-    def read_into(self, buffer: Bytes) -> int:
+    def read_into(self, buffer: U8) -> int:
         """Fill a buffer; see `TraceText`."""
         return _filled(buffer, self._next)
 
@@ -433,7 +431,7 @@ class _SourceFile(io.RawIOBase):
         return n
 
 
-def _filled(buffer: Bytes, following: Callable[[int], bytes]) -> int:
+def _filled(buffer: U8, following: Callable[[int], bytes]) -> int:
     """Fill a buffer with parts of at most so many bytes; return how many came.
 
     Damage behind some bytes is met again by who reads on.

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, ranked
+from ggscope.model.tables import F64, I32, I64, Bools, ranked
 from ggscope.model.trace import LaneKind
 from ggscope.readers.common.gathered import (
     NONE,
@@ -73,9 +72,7 @@ class RocmEvents:
         self._into, self._names, self._number = into, names, number
         self._strings = into.builder.strings
 
-    def strings_of(
-        self, ids: I64, texts: dict[int, str], fallback: str
-    ) -> npt.NDArray[np.int32]:
+    def strings_of(self, ids: I64, texts: dict[int, str], fallback: str) -> I32:
         """Return the string of each id; that of `fallback` where it has no text."""
         different, _, place = ranked(ids)
         shown = [texts.get(i) or fallback for i in different.tolist()]
@@ -84,9 +81,9 @@ class RocmEvents:
     def add_work(
         self,
         rows: Rows,
-        name: npt.NDArray[np.int32],
+        name: I32,
         category: str,
-        to_host: npt.NDArray[np.bool_] | None = None,
+        to_host: Bools | None = None,
     ) -> None:
         """Add what a device did: kernels, copies, allocations.
 
@@ -124,8 +121,8 @@ class RocmEvents:
     def add_calls(
         self,
         rows: Rows,
-        name: npt.NDArray[np.int32],
-        category: str | npt.NDArray[np.int32],
+        name: I32,
+        category: str | I32,
     ) -> None:
         """Add calls of the runtime, and ranges of the program."""
         self._into.spans.append(
@@ -141,7 +138,7 @@ class RocmEvents:
             )
         )
 
-    def add_samples(self, rows: Rows, name: npt.NDArray[np.int32]) -> None:
+    def add_samples(self, rows: Rows, name: I32) -> None:
         """Add events without duration."""
         self._into.markers.append(
             Events(
@@ -215,7 +212,7 @@ def counter_series(
     start: I64,
     dispatch: I64,
     counter: I64,
-    value: npt.NDArray[np.float64],
+    value: F64,
     title: Callable[[int], str],
 ) -> list[Series]:
     """Return a series for each counter, with a sample for each dispatch that has one.

@@ -7,15 +7,14 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
-from ggscope.model.tables import I64
+from ggscope.model.tables import I32, I64, U8
 from ggscope.native.declared import StackRows, StackTally, TextArena
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
 from ggscope.readers.chunked import ChunkedTable
-from ggscope.readers.common.stacks import I32, MAX_FRAMES, StackPairTable, Stacks
+from ggscope.readers.common.stacks import MAX_FRAMES, StackPairTable, Stacks
 from ggscope.readers.source import Source
 
 NO_TIME = np.iinfo(np.int64).min
@@ -33,7 +32,6 @@ _COLUMNS = {
     "event": np.int32, "pid": np.int32, "tid": np.int32, "cpu": np.int32,
     "node": np.int32,
 }  # fmt: skip
-Bytes = npt.NDArray[np.uint8]
 
 
 class Form(IntEnum):
@@ -147,7 +145,7 @@ class SampleScan:
     def __len__(self) -> int:
         return len(self._table)
 
-    def add(self, offset: int, data: Bytes, *, is_last: bool) -> int:
+    def add(self, offset: int, data: U8, *, is_last: bool) -> int:
         """Take the samples of a block at `offset`; return how many bytes were used."""
         done = 0
         while done < len(data):

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import CorruptError, LimitExceededError, ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array, SpanFlag, narrow
+from ggscope.model.tables import I16, I32, I64, Array, Bools, SpanFlag, narrow
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
 from ggscope.native.declared import StackPairs, StackWalk
 from ggscope.native.library import library
 from ggscope.readers.common.op_names import MAX_OPS, ops_of_names
 
-I32 = npt.NDArray[np.int32]
 MAX_FRAMES = 2048
 """Frames of a stack that are shown, as in ``stacks.c``."""
 OP_TABLE_ID = "frames"
@@ -183,9 +181,7 @@ class StackPairTable:
         return self._first[:n].copy(), self._second[:n].copy()
 
 
-def put_stacks(
-    nodes: StackPairTable, frames: Array, depths: I64
-) -> tuple[npt.NDArray[np.int32], int]:
+def put_stacks(nodes: StackPairTable, frames: Array, depths: I64) -> tuple[I32, int]:
     """Return the node of each of some stacks, and how many were too deep.
 
     Parameters
@@ -292,7 +288,7 @@ def spans_by_time(
 def _walk_samples(
     parent: I32,
     node: I32,
-    touches: npt.NDArray[np.bool_],
+    touches: Bools,
     check: Callable[[], None],
     spans: tuple[I32, I32, I32] | None = None,
 ) -> int:
@@ -430,7 +426,7 @@ def add_stack_spans(
     )
 
 
-def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> npt.NDArray[np.int16]:
+def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> I16:
     """Return the op of each of some frames: its name."""
     table = builder.ops or OpTable(OP_TABLE_ID, ())
     texts = list(dict.fromkeys((*table.names, *stacks.texts)))

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ggscope.model.tables import I32, I64, U8
 from ggscope.native.declared import TextTable
 from ggscope.readers.api import BOM, Estimate, Head, ReadContext
 from ggscope.readers.source import Source
 
 _Part = TypeVar("_Part")
-Bytes = npt.NDArray[np.uint8]
 BLOCK_BYTES = 4 << 20
 LONGEST_LINE = 64 << 20
-LinesDone = Callable[[Bytes, bool], int]
+LinesDone = Callable[[U8, bool], int]
 """Returns how many bytes of whole lines end where nothing goes on in the lines behind
 them, 0 where no such end is known; called with the lines, and whether nothing goes on
 at their begin."""
@@ -33,7 +32,7 @@ _MAX_THREADS = 4
 def scanned(
     source: Source,
     context: ReadContext,
-    scan: Callable[[Bytes, bool], _Part],
+    scan: Callable[[U8, bool], _Part],
     done: LinesDone | None = None,
 ) -> Iterator[tuple[int, _Part]]:
     """Yield offset and result of each block of lines, in the order of the file.
@@ -57,7 +56,7 @@ def scanned(
     pending: deque[tuple[int, Future[_Part]]] = deque()
     n_threads = min(os.cpu_count() or 1, _MAX_THREADS)
     # Memory that is touched for the first time costs more than reading into it.
-    buffers: deque[Bytes] = deque()
+    buffers: deque[U8] = deque()
 
     def work(block: LineBlock) -> _Part:
         try:
@@ -84,7 +83,7 @@ def scanned(
             pool.shutdown(cancel_futures=True)
 
 
-def line_blocks(source: Source) -> Iterator[tuple[int, Bytes, bool]]:
+def line_blocks(source: Source) -> Iterator[tuple[int, U8, bool]]:
     """Yield offset, bytes and whether they end the file, cut behind line ends.
 
     A line that is longer than 64 MiB is cut there, and its rest left out.
@@ -107,7 +106,7 @@ class LineBlock:
     stop: int
     is_last: bool
 
-    def read(self, source: Source, buffer: Bytes | None = None) -> tuple[Bytes, bool]:
+    def read(self, source: Source, buffer: U8 | None = None) -> tuple[U8, bool]:
         """Return the bytes and whether no more follow: the file may be shorter now.
 
         Parameters
@@ -204,9 +203,9 @@ class TextSlots:
     """Room for the texts of a scan, each once."""
 
     table: TextTable
-    slots: npt.NDArray[np.int32]
-    begins: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int32]
+    slots: I32
+    begins: I64
+    lengths: I32
 
     @classmethod
     def of(cls, n: int) -> "TextSlots":
@@ -229,7 +228,7 @@ class TextSlots:
         self.slots[:] = 0
         self.table.count = 0
 
-    def texts(self, data: Bytes, *, is_escaped: bool = True) -> list[str]:
+    def texts(self, data: U8, *, is_escaped: bool = True) -> list[str]:
         """Return the texts of a block as people read them.
 
         `is_escaped` : they may have escapes of JSON.

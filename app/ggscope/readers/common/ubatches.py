@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.batches import BatchTokens
-from ggscope.model.tables import I64, Array, Phase
+from ggscope.model.tables import I8, I32, I64, Array, Phase
 
 _PHASES = (-1, int(Phase.PROMPT), int(Phase.GENERATE), int(Phase.MIXED))
 """Phases as a tracer numbers them."""
@@ -40,12 +39,12 @@ class UbatchTokens:
     decode : number of the call that computes it, -1 where none is seen.
     """
 
-    ids: npt.NDArray[np.int32]
-    positions: npt.NDArray[np.int32]
-    phases: npt.NDArray[np.int8]
-    outputs: npt.NDArray[np.int8]
+    ids: I32
+    positions: I32
+    phases: I8
+    outputs: I8
     counts: I64
-    sequences: npt.NDArray[np.int32]
+    sequences: I32
     context: int = 0
     decode: int = -1
 

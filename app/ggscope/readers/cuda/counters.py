@@ -5,14 +5,12 @@ comes late takes its place among the samples; only those behind it are written a
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.growing import Growing
-from ggscope.model.tables import I64, CounterShape
+from ggscope.model.tables import F64, I64, U64, CounterShape
 from ggscope.readers.common.interval_pairing import neighbours
 
-F64 = npt.NDArray[np.float64]
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -78,9 +76,7 @@ class AllocatedCounter:
         self._in_use: dict[int, int] = {}
         self._has_any = False
 
-    def add(
-        self, finish: I64, line: I64, address: npt.NDArray[np.uint64], amount: I64
-    ) -> None:
+    def add(self, finish: I64, line: I64, address: U64, amount: I64) -> None:
         """Add calls in any order.
 
         Parameters
@@ -116,7 +112,7 @@ class AllocatedCounter:
                 self._finish, self._total,
             )  # fmt: skip
 
-    def _deltas(self, address: npt.NDArray[np.uint64], amount: I64) -> I64:
+    def _deltas(self, address: U64, amount: I64) -> I64:
         """Return by how many bytes calls change what is in use.
 
         An address that comes again without having been freed was freed unseen.

@@ -11,14 +11,13 @@ from enum import IntEnum, IntFlag
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import F64, I16, I32, I64, U8, U64
 from ggscope.native.declared import CallRows, CallTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.line_table import Columns, LineForm, LineTable
-from ggscope.readers.common.text_blocks import Bytes, scanned
+from ggscope.readers.common.text_blocks import scanned
 from ggscope.readers.source import Source
 
 UNKNOWN = -(1 << 63)
@@ -125,26 +124,26 @@ class CallLines:
 
     line: I64
     offset: I64
-    length: npt.NDArray[np.int32]
+    length: I32
     whole: I64
-    nano: npt.NDArray[np.int32]
-    clock: npt.NDArray[np.uint8]
-    form: npt.NDArray[np.uint8]
-    kind: npt.NDArray[np.uint8]
-    phase: npt.NDArray[np.uint8]
-    flags: npt.NDArray[np.uint8]
+    nano: I32
+    clock: U8
+    form: U8
+    kind: U8
+    phase: U8
+    flags: U8
     id: I64
     pid: I64
     tid: I64
-    depth: npt.NDArray[np.int16]
-    name: npt.NDArray[np.int32]
-    type: npt.NDArray[np.int32]
-    way: npt.NDArray[np.int32]
-    result: npt.NDArray[np.int32]
+    depth: I16
+    name: I32
+    type: I32
+    way: I32
+    result: I32
     size: I64
-    address: npt.NDArray[np.uint64]
-    rate: npt.NDArray[np.float64]
-    duration: npt.NDArray[np.float64]
+    address: U64
+    rate: F64
+    duration: F64
     texts: tuple[str, ...]
     n_lines: int
     n_broken: int
@@ -178,7 +177,7 @@ class CallScan:
     def __init__(self) -> None:
         self._table, self._notes = LineTable(_FORM), Notes()
 
-    def add(self, data: Bytes, offset: int) -> CallLines:
+    def add(self, data: U8, offset: int) -> CallLines:
         """Return the events of the next lines, with counts and texts of all so far.
 
         `offset` : of their first byte in the file.
@@ -209,7 +208,7 @@ def scan_lines(source: Source, context: ReadContext) -> CallLines:
     return _lines(whole, notes)
 
 
-def scan_text(data: npt.NDArray[np.uint8]) -> CallLines:
+def scan_text(data: U8) -> CallLines:
     """Return the events of a text, whose last line may be cut."""
     return _lines(*_scan(data, is_last=True))
 
@@ -221,11 +220,11 @@ def _lines(table: LineTable, notes: Notes) -> CallLines:
     return CallLines(**fields, kind=kind, texts=table.texts, notes=notes)
 
 
-def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> tuple[LineTable, Notes]:
+def _scan(data: U8, is_last: bool) -> tuple[LineTable, Notes]:
     """Return the rows of a block of lines, and what writers say beside them."""
     block, tally, notes = LineTable(_FORM), CallTally(), Notes()
 
-    def scan(rest: Bytes, capacity: int, columns: Columns, texts: Any) -> int:
+    def scan(rest: U8, capacity: int, columns: Columns, texts: Any) -> int:
         nonlocal notes
         n: int = library().ggscope_scan_calls(
             rest, len(rest), int(is_last), capacity, CallRows(**columns), texts, tally

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, ranked
 from ggscope.readers.common.interval_pairing import match, neighbours
@@ -108,5 +107,5 @@ def _next_of(lines: CallLines, rows: I64, thread: I64) -> I64:
         return rows
     place = thread * (1 << 16) + lines.depth + 1
     _, behind = neighbours(place)
-    next_rows: npt.NDArray[np.int64] = behind[rows]
+    next_rows: I64 = behind[rows]
     return next_rows

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Bools
 from ggscope.readers.common.line_clock import epoch_of, n_backwards, settled
 from ggscope.readers.cuda.lines import CallLines, Form
 
@@ -35,7 +34,7 @@ class Times:
     """
 
     tick: I64
-    is_placed: npt.NDArray[np.bool_]
+    is_placed: Bools
     unit: str
     is_guessed: bool
     origin: int
@@ -96,9 +95,7 @@ def times_of(
     return Times(tick, is_placed, unit, is_guessed, origin, epoch, n_back, newest)
 
 
-def _unit_by_durations(
-    lines: CallLines, ends: tuple[I64, I64], mine: npt.NDArray[np.bool_]
-) -> str:
+def _unit_by_durations(lines: CallLines, ends: tuple[I64, I64], mine: Bools) -> str:
     """Return the unit in which times differ by the durations that ends state.
 
     "" where no end of the events `mine` states one.

@@ -3,16 +3,19 @@
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import (
+    F64,
     FAILED_COLOR,
+    I32,
     I64,
+    U16,
     AccessColumns,
     Accesses,
     AccessKind,
     Array,
+    Bools,
     CallKind,
     FlatAccesses,
     Space,
@@ -165,7 +168,7 @@ class CallTrace:
         end: I64,
         start: I64,
         finish: I64,
-        flags: npt.NDArray[np.uint16],
+        flags: U16,
         thread: I64,
         rows: I64,
     ) -> dict[str, Array]:
@@ -196,9 +199,7 @@ class CallTrace:
             columns["color"] = np.where(failed, FAILED_COLOR, 0).astype(np.uint32)
         return columns
 
-    def _intervals(
-        self, begin: I64, end: I64
-    ) -> tuple[I64, I64, npt.NDArray[np.uint16]]:
+    def _intervals(self, begin: I64, end: I64) -> tuple[I64, I64, U16]:
         """Return first and last tick and the flags of calls; -1 in `end`: none."""
         lines, pairs, tick = self._lines, self._pairs, self._times.tick
         start = tick[begin]
@@ -261,19 +262,17 @@ class CallTrace:
         name = f"thread {tid}" if tid != UNKNOWN else "calls"
         return self.builder.add_lane(name, LaneKind.THREAD, group, (pid, tid))
 
-    def _sizes(self, begin: I64, end: I64) -> tuple[I64, npt.NDArray[np.float64]]:
+    def _sizes(self, begin: I64, end: I64) -> tuple[I64, F64]:
         """Return bytes and GB/s as events state them, of the end first; -1 unknown."""
         lines, last = self._lines, np.where(end >= 0, end, begin)
         size = np.where(lines.size[last] >= 0, lines.size[last], lines.size[begin])
         rate = np.where(lines.rate[last] >= 0, lines.rate[last], lines.rate[begin])
         return size, rate
 
-    def _failed(self, begin: I64, end: I64) -> npt.NDArray[np.bool_]:
+    def _failed(self, begin: I64, end: I64) -> Bools:
         flags = self._lines.flags
         last = np.where(end >= 0, end, begin)
-        is_failed: npt.NDArray[np.bool_] = (
-            (flags[last] | flags[begin]) & Mark.FAILED
-        ) != 0
+        is_failed: Bools = ((flags[last] | flags[begin]) & Mark.FAILED) != 0
         return is_failed
 
     def _span_names(
@@ -282,9 +281,9 @@ class CallTrace:
         end: I64,
         function: I64,
         size: I64,
-        rate: npt.NDArray[np.float64],
-        failed: npt.NDArray[np.bool_],
-    ) -> npt.NDArray[np.int32]:
+        rate: F64,
+        failed: Bools,
+    ) -> I32:
         """Return the name of each call: its function, kernel, bytes, rate and error."""
         strings, texts = self.builder.strings, self._names.texts
         plain = strings.intern_many(texts)
@@ -331,7 +330,7 @@ class CallTrace:
         is_known = launches[function] & (lines.form[begin] == Form.HOOK)
         return np.where(is_known, lines.way[begin], -1).astype(np.int64)
 
-    def _error_rows(self, begin: I64, end: I64, failed: npt.NDArray[np.bool_]) -> I64:
+    def _error_rows(self, begin: I64, end: I64, failed: Bools) -> I64:
         """Return the event that says that a call failed; -1 where it did not."""
         is_end = (self._lines.flags[np.maximum(end, 0)] & Mark.FAILED) != 0
         row = np.where((end >= 0) & is_end, end, begin)
@@ -354,7 +353,7 @@ class CallTrace:
             what = error_text(function, result)
         return f"failed: {what}" if what else "failed"
 
-    def _patterns(self) -> npt.NDArray[np.int32] | None:
+    def _patterns(self) -> I32 | None:
         """Let copies access their bytes: those to the device write, from it read.
 
         Returns
@@ -512,9 +511,7 @@ class CallTrace:
         if len(stated):
             self._add_rate("copies, as stated", stated, start, rate[stated])
 
-    def _add_rate(
-        self, name: str, calls: I64, start: I64, rate: npt.NDArray[np.float64]
-    ) -> None:
+    def _add_rate(self, name: str, calls: I64, start: I64, rate: F64) -> None:
         if name not in self._rates:
             self._rates[name] = RateCounter(self.builder, name)
         line = self._lines.line[self._begin[calls]]

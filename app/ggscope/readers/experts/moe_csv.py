@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import Routing
-from ggscope.model.tables import Array
+from ggscope.model.tables import Array, Bools
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import format_bytes, format_count
 from ggscope.readers.api import (
@@ -40,8 +40,6 @@ from ggscope.readers.common.csv_rows import (
 from ggscope.readers.common.file_facts import trace_info
 from ggscope.readers.experts import INFO
 from ggscope.readers.source import Source
-
-Bools = npt.NDArray[np.bool_]
 
 _COLUMNS = {
     "layer": ("layer", "layer_id", "il"),

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import CorruptError
 from ggscope.model.backend_ops import (
@@ -24,6 +23,7 @@ from ggscope.model.backend_ops import (
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml.types import type_name
 from ggscope.model.tables import (
+    I32,
     I64,
     AccessColumns,
     Accesses,
@@ -288,7 +288,7 @@ class _Records:
         """
         numbers: dict[str, int] = {}
 
-        def numbered(texts: Iterable[str]) -> npt.NDArray[np.int32]:
+        def numbered(texts: Iterable[str]) -> I32:
             ids = [numbers.setdefault(t, len(numbers)) if t else -1 for t in texts]
             return np.array(ids, np.int32)
 
@@ -388,9 +388,7 @@ def _arrow(before: str, behind: str) -> str:
     return f"{before} → {behind}" if before and behind else before or behind
 
 
-def _splits(
-    graph: I64, split: I64, backend: npt.NDArray[np.int32], records: I64
-) -> tuple[Splits, I64]:
+def _splits(graph: I64, split: I64, backend: I32, records: I64) -> tuple[Splits, I64]:
     """Return splits in the order of graphs, and the one of each record, -1 none.
 
     Parameters

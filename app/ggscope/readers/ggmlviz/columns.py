@@ -11,10 +11,20 @@ from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
-from ggscope.model.tables import I64, Array, StringTable, distinct, narrow
+from ggscope.model.tables import (
+    I32,
+    I64,
+    U8,
+    U32,
+    U64,
+    Array,
+    Bools,
+    StringTable,
+    distinct,
+    narrow,
+)
 from ggscope.native.declared import Intake
 from ggscope.native.library import library
 from ggscope.readers.chunked import ChunkedOps
@@ -79,12 +89,12 @@ class StreamColumns:
     labels : the distinct labels, in the order of appearance.
     """
 
-    kind: npt.NDArray[np.uint8]
-    time: npt.NDArray[np.uint64]
-    place: npt.NDArray[np.int32]
-    pointer: npt.NDArray[np.uint64]
-    number: npt.NDArray[np.uint32]
-    label: npt.NDArray[np.int32]
+    kind: U8
+    time: U64
+    place: I32
+    pointer: U64
+    number: U32
+    label: I32
 
     def __init__(self, capacity: int, memory_bytes: int = 1 << 62) -> None:
         self._memory_bytes = memory_bytes
@@ -209,7 +219,7 @@ def grown(array: Array, n: int, capacity: int) -> Array:
     return larger
 
 
-def encode(values: Array) -> tuple[npt.NDArray[np.int32], Array, I64]:
+def encode(values: Array) -> tuple[I32, Array, I64]:
     """Return numbers for values, in the order of their first appearance.
 
     Returns
@@ -244,7 +254,7 @@ def _positions(known: Array, values: Array) -> Array:
     return np.minimum(np.searchsorted(known, values), max(len(known) - 1, 0))
 
 
-def is_memory(kind: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+def is_memory(kind: U8) -> Bools:
     """Return which events allocate or free something."""
     return (kind >= EventType.TENSOR_ALLOC) & (kind <= EventType.BACKEND_BUFFER_FREE)
 
@@ -397,7 +407,6 @@ def _field_table(layout: EventLayout) -> Array:
 MAX_GAP_NS = 366 * 24 * 3600 * 10**9
 """Stamps further than this from the middle one are damage, too."""
 
-_U64 = npt.NDArray[np.uint64]
 _T = TypeVar("_T")
 
 
@@ -428,20 +437,20 @@ class Events:
     n : number of events.
     """
 
-    kind: npt.NDArray[np.uint8]
+    kind: U8
     time: I64
-    place: npt.NDArray[np.int32]
-    pointer: _U64
-    number: npt.NDArray[np.uint32]
-    label: npt.NDArray[np.int32]
+    place: I32
+    pointer: U64
+    number: U32
+    label: I32
     order: I64 | None
     first_record: int
-    thread_of: npt.NDArray[np.int32]
-    backend_of: npt.NDArray[np.int32]
-    thread_ids: npt.NDArray[np.uint32]
-    backends: _U64
+    thread_of: I32
+    backend_of: I32
+    thread_ids: U32
+    backends: U64
     string_of: Array
-    sizes: _U64
+    sizes: U64
     bad_times: I64
     backward: I64
     bad_labels: I64
@@ -510,9 +519,7 @@ def gather(
     )
 
 
-def _first_times(
-    place: npt.NDArray[np.int32], n_places: int, time: I64, chunked: ChunkedOps
-) -> I64:
+def _first_times(place: I32, n_places: int, time: I64, chunked: ChunkedOps) -> I64:
     """Return the time of the first event of each place, int64[n_places].
 
     Parameters
@@ -532,9 +539,7 @@ def _first_times(
     return first
 
 
-def _earliest_times(
-    place: npt.NDArray[np.int32], n_places: int, time: I64, chunked: ChunkedOps
-) -> I64:
+def _earliest_times(place: I32, n_places: int, time: I64, chunked: ChunkedOps) -> I64:
     """Return the earliest time of each place, int64[n_places]."""
     first = np.full(n_places, np.iinfo(np.int64).max, np.int64)
     for block in chunked.slices(len(place)):
@@ -542,7 +547,7 @@ def _earliest_times(
     return first
 
 
-def _by_first_time(values: Array, first: I64) -> tuple[npt.NDArray[np.int32], Array]:
+def _by_first_time(values: Array, first: I64) -> tuple[I32, Array]:
     """Return numbers for the values of places, by the time at which they come first.
 
     And the distinct values in that order; of equal times the smaller value first. So
@@ -557,9 +562,7 @@ def _by_first_time(values: Array, first: I64) -> tuple[npt.NDArray[np.int32], Ar
     return rank[code], distinct[order]
 
 
-def _used(
-    codes: npt.NDArray[np.int32], chunked: ChunkedOps
-) -> tuple[npt.NDArray[np.int32], I64]:
+def _used(codes: I32, chunked: ChunkedOps) -> tuple[I32, I64]:
     """Return codes that count up in the order of appearance, and what they stand for.
 
     They do so already but where events were taken back, which were damage; then
@@ -584,7 +587,7 @@ def _used(
     return result, distinct.astype(np.int64)
 
 
-def _sound_times(stamp: _U64) -> tuple[I64, I64]:
+def _sound_times(stamp: U64) -> tuple[I64, I64]:
     """Return usable times, and the rows whose stamp was impossible.
 
     An impossible stamp is replaced by the last possible one before it in the file
@@ -620,9 +623,7 @@ def _backward(time: I64, chunked: ChunkedOps) -> I64:
     )
 
 
-def _texts(
-    labels: Labels, rows: I64, strings: StringTable
-) -> tuple[Array, npt.NDArray[np.bool_]]:
+def _texts(labels: Labels, rows: I64, strings: StringTable) -> tuple[Array, Bools]:
     """Return the string id of the labels in `rows`, then -1; and which are no UTF-8."""
     broken = np.zeros(len(rows) + 1, np.bool_)
     cached: list[str] | None = labels.texts()
@@ -646,9 +647,7 @@ def _taken(values: list[_T], rows: I64) -> list[_T]:
     return [values[i] for i in rows.tolist()]
 
 
-def _rows_with(
-    label: npt.NDArray[np.int32], marked: npt.NDArray[np.bool_], chunked: ChunkedOps
-) -> I64:
+def _rows_with(label: I32, marked: Bools, chunked: ChunkedOps) -> I64:
     """Return the rows whose label is marked."""
     if not marked.any():
         return np.empty(0, np.int64)

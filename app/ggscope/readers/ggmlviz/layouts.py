@@ -12,8 +12,8 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from ggscope.model.tables import I64
 from ggscope.readers.api import HEAD_BYTES
 
 MAGIC = b"GGMLVIZ1"
@@ -98,7 +98,7 @@ class EventLayout:
     op: Member
     memory: Member
     union_bytes: tuple[int, int, int, int]
-    body_bytes: npt.NDArray[np.int64] = field(init=False, repr=False, compare=False)
+    body_bytes: I64 = field(init=False, repr=False, compare=False)
     """int64[256]: bytes before ``label_len``, by event type."""
 
     def __post_init__(self) -> None:

@@ -17,10 +17,9 @@ from dataclasses import dataclass, replace
 from enum import IntFlag
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array, CounterShape
+from ggscope.model.tables import I32, I64, U8, Array, Bools, CounterShape
 from ggscope.model.tensors import Buffers
 from ggscope.model.trace import Severity
 from ggscope.native.declared import Pairing
@@ -35,8 +34,6 @@ from ggscope.readers.ggmlviz.columns import (
     new_secret,
 )
 from ggscope.readers.ggmlviz.layouts import EventType
-
-_Bools = npt.NDArray[np.bool_]
 
 _CHECK_EVERY = 8192
 """Events nested one by one between two looks at whether anybody still waits."""
@@ -57,7 +54,7 @@ class Graphs:
     """
 
     rows: Array
-    is_begin: _Bools
+    is_begin: Bools
     start: I64
     end: I64
     partner: I64
@@ -96,7 +93,7 @@ def pair_graphs(events: Events, trace_end: int, chunked: ChunkedOps) -> Graphs:
 
 
 def _nested(
-    thread: Array, pointer: Array, is_begin: _Bools, chunked: ChunkedOps
+    thread: Array, pointer: Array, is_begin: Bools, chunked: ChunkedOps
 ) -> tuple[I64, I64, I64]:
     """Return partner, closer and innermost of events by thread, then time."""
     codes, distinct, _ = encode(pointer)
@@ -112,7 +109,7 @@ def _nested(
     return partner, closer, innermost
 
 
-def _open_after(is_begin: _Bools, bracket: I64, level: I64) -> I64:
+def _open_after(is_begin: Bools, bracket: I64, level: I64) -> I64:
     """Return the bracket that is open after each event of properly nested ones."""
     begins = np.flatnonzero(is_begin)
     n = len(level) + 1
@@ -131,7 +128,7 @@ def _open_after(is_begin: _Bools, bracket: I64, level: I64) -> I64:
 def _nest_slow(
     rows: I64,
     thread: Array,
-    is_begin: _Bools,
+    is_begin: Bools,
     closer: I64,
     innermost: I64,
     chunked: ChunkedOps,
@@ -200,11 +197,11 @@ class Pairs:
     """
 
     begin: Array
-    owner: npt.NDArray[np.int32]
+    owner: I32
     partner: Array
     strays: Array
-    n_ops: npt.NDArray[np.int32]
-    seen: npt.NDArray[np.uint8]
+    n_ops: I32
+    seen: U8
 
 
 _FEWEST_KEYS = 1 << 13
@@ -212,7 +209,7 @@ _FEWEST_KEYS = 1 << 13
 
 def pair_ops(
     events: Events, graphs: Graphs, trace_end: int, chunked: ChunkedOps
-) -> tuple[Pairs, I64, I64, npt.NDArray[np.uint8]]:
+) -> tuple[Pairs, I64, I64, U8]:
     """Return the pairs, and start, end and flags of each; release the pointers.
 
     Ops pair per thread, innermost open graph and tensor.
@@ -282,9 +279,7 @@ class _CompiledPairing:
         """Forget the pointers, which only `pair` needs."""
         self._struct.pointer = None
 
-    def finish(
-        self, trace_end: int, chunked: ChunkedOps
-    ) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
+    def finish(self, trace_end: int, chunked: ChunkedOps) -> tuple[I64, I64, U8]:
         """Return start, end and flags of the pairs."""
         n = len(self._pairs.begin)
         start, end = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -323,7 +318,7 @@ class Intervals:
     begin: Array
     start: I64
     end: I64
-    flags: npt.NDArray[np.uint8]
+    flags: U8
     stray_ends: Array
     open_from: int | None = None
 

@@ -15,13 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import CorruptError, ReadError
 from ggscope.model import names
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.ggml import ops as ggml
-from ggscope.model.tables import I64, Array, SpanFlag, distinct, narrow
+from ggscope.model.tables import I64, Array, Bools, SpanFlag, distinct, narrow
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
 from ggscope.readers.chunked import ChunkedOps
@@ -536,7 +535,7 @@ def renumber(
 
 def add_threads(
     builder: TraceBuilder, events: Events, rows: I64, lane: Array, origin: int
-) -> npt.NDArray[np.bool_]:
+) -> Bools:
     """Add bars of waits and of threads' lives; return which of `rows` became one.
 
     Parameters

@@ -14,10 +14,9 @@ from enum import Enum
 from typing import Protocol, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError, ReadError
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, U8, Array, Bools
 from ggscope.readers.api import ReadContext
 from ggscope.readers.ggmlviz.layouts import (
     DAY_NS,
@@ -28,11 +27,8 @@ from ggscope.readers.ggmlviz.layouts import (
     EventLayout,
 )
 
-Bytes = npt.NDArray[np.uint8]
-
 PADDING = 64
 """Zero bytes behind the data, so that no field of a cut event is out of bounds."""
-Bools = npt.NDArray[np.bool_]
 ENOUGH = 8
 """So many plausible events in a row are taken for the stream, or fewer at its end."""
 
@@ -57,12 +53,12 @@ STRIDE = 64
 class Readable(Protocol):
     """What a window looks at; `ggscope.readers.source.Source` is one."""
 
-    def read_into(self, offset: int, buffer: Bytes) -> int:
+    def read_into(self, offset: int, buffer: U8) -> int:
         """Fill `buffer` from `offset`; return the bytes read (short at the end)."""
         ...
 
 
-def unaligned(data: Bytes, width: int) -> Array:
+def unaligned(data: U8, width: int) -> Array:
     """Return a view of the `width` bytes from every byte on, as opaque values.
 
     Index it with offsets, then ``.view("<u4")`` or ``"<u8"`` what comes out: numpy
@@ -116,11 +112,11 @@ class Window:
 
     @property
     def capacity(self) -> int:
-        """Bytes that the window can hold."""
+        """U8 that the window can hold."""
         return len(self.data) - PADDING
 
     def _allocate(self, capacity: int) -> None:
-        self.data: Bytes = np.empty(capacity + PADDING, np.uint8)
+        self.data: U8 = np.empty(capacity + PADDING, np.uint8)
         self.words = unaligned(self.data, 4)
         self.stamps = unaligned(self.data, 8)
 
@@ -202,7 +198,7 @@ class Walk:
         is_sound &= after <= self.end
         return after, is_sound
 
-    def kinds(self, at: I64) -> Bytes:
+    def kinds(self, at: I64) -> U8:
         """Return the types of the events at these places."""
         return self.window.data[at - self.window.base]
 

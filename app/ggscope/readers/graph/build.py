@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph, NodeCategory, NodeFlag
 from ggscope.model.names import SUFFIXES, layer_of, normalise, split_suffixes
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Bools
 from ggscope.model.trace import Severity
 from ggscope.readers.common.json_walk import integer_of
 from ggscope.readers.graph.draft import (
@@ -211,7 +210,7 @@ def category_of(node: Node) -> int:
     return NodeCategory.OTHER
 
 
-def _leaves(nodes: list[Node], links: Links) -> npt.NDArray[np.bool_]:
+def _leaves(nodes: list[Node], links: Links) -> Bools:
     """Return which nodes are constants or inputs.
 
     Those that the file calls so; and, where it says nothing of their operation,
@@ -255,9 +254,7 @@ def _layers(builder: TraceBuilder, nodes: list[Node]) -> Array:
     return result
 
 
-def _shared(
-    layer: Array, is_leaf: npt.NDArray[np.bool_], links: Links
-) -> npt.NDArray[np.bool_]:
+def _shared(layer: Array, is_leaf: Bools, links: Links) -> Bools:
     """Return the inputs that several layers use, directly or made ready by other ops.
 
     A mask that is cast once for all layers is shared, and so is its cast.
@@ -303,7 +300,7 @@ def _pairs(node: Array, layer: Array) -> I64:
     return np.column_stack([distinct >> 16, distinct & 0xFFFF])
 
 
-def _shapes(nodes: list[Node], is_leaf: npt.NDArray[np.bool_]) -> I64:
+def _shapes(nodes: list[Node], is_leaf: Bools) -> I64:
     """Return the dimensions, 0 where the file does not state it.
 
     ggml prints two dimensions of a node that is a matrix and else three; of a leaf

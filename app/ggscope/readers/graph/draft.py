@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope import assets
 from ggscope.model.ggml import ops as ggml
 from ggscope.model.graph import NodeFlag
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Bools
 from ggscope.model.trace import OpTable
 from ggscope.readers.memory import Allowance
 
@@ -177,7 +176,7 @@ def _order_at(target: I64) -> I64:
     return result
 
 
-def is_acyclic(n: int, links: Links) -> npt.NDArray[np.bool_]:
+def is_acyclic(n: int, links: Links) -> Bools:
     """Return which nodes lie on no cycle and behind none, bool[n].
 
     Edges from a node to itself are no cycles: ggml's cast has one.
@@ -192,7 +191,7 @@ def is_acyclic(n: int, links: Links) -> npt.NDArray[np.bool_]:
     return _peeled_slow(n, source, target, waits)
 
 
-def _peeled_slow(n: int, source: I64, target: I64, waits: I64) -> npt.NDArray[np.bool_]:
+def _peeled_slow(n: int, source: I64, target: I64, waits: I64) -> Bools:
     """Return which nodes can be reached in order; slow, as each waits for others."""
     order = np.argsort(source, kind="stable")
     followers = target[order].tolist()

@@ -9,9 +9,8 @@ with what its last one said. Tokens that slots share count for each of them.
 import re
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import F64, I64
 from ggscope.readers.logs.lines import Kind, LineText, LogLines
 
 _SIZE = re.compile(
@@ -32,9 +31,7 @@ class CellUse:
         self._tokens = np.zeros(0, np.float64)
         """Of each slot in the last start of the program."""
 
-    def add(
-        self, text: LineText, lines: LogLines, run: I64
-    ) -> tuple[I64, npt.NDArray[np.float64]]:
+    def add(self, text: LineText, lines: LogLines, run: I64) -> tuple[I64, F64]:
         """Return rows of lines behind which the use is another, and percent of cells.
 
         Lines of a start of the program whose log does not state the size have none. The
@@ -66,9 +63,7 @@ class CellUse:
         order = np.argsort(every, kind="stable")
         return every[order], percent[order]
 
-    def _caches(
-        self, text: LineText, lines: LogLines, run: I64
-    ) -> tuple[I64, npt.NDArray[np.float64]]:
+    def _caches(self, text: LineText, lines: LogLines, run: I64) -> tuple[I64, F64]:
         """Return the row and the cells of the first cache of each start."""
         rows = lines.rows(Kind.KV_CACHE)
         if self._cells:
@@ -81,9 +76,7 @@ class CellUse:
                 cells[i] = int(match["cells"]) * int(match["streams"] or 1)
         return rows[cells > 0], cells[cells > 0]
 
-    def _sums(
-        self, lines: LogLines, rows: I64, run: I64, last_run: int
-    ) -> npt.NDArray[np.float64]:
+    def _sums(self, lines: LogLines, rows: I64, run: I64, last_run: int) -> F64:
         """Return the tokens of all slots behind each line; note those at the end."""
         slot = lines.slot[rows].astype(np.int64)
         is_cleared = lines.kind[rows] == Kind.CLEARED
@@ -107,7 +100,7 @@ class CellUse:
             np.append(0.0, change)[starts], np.diff(np.append(starts, len(rows)))
         )
         held = np.where(run == self._run, tokens.sum(), 0.0)
-        sums: npt.NDArray[np.float64] = change - of_run + held
+        sums: F64 = change - of_run + held
         if last_run != self._run:
             tokens[:] = 0.0
         is_last = run == last_run

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import F64, I64, Bools
 from ggscope.readers.logs.lines import Kind
 from ggscope.readers.logs.requests import Figures, Owners, PlacedLines
 
-F64 = npt.NDArray[np.float64]
 _ROUNDS, _ACCEPTED, _MS, _TOKENS, _ACCEPTED_TOKENS = range(5)
 _N = 5
 _LONGEST_MS = 1e12
@@ -149,9 +148,7 @@ def _last_rows(sums: _Sums) -> I64:
     return np.sort(order[is_last]).astype(np.int64)
 
 
-def _figures(
-    parts: F64, has_some: npt.NDArray[np.bool_], stated: Figures
-) -> DraftFigures:
+def _figures(parts: F64, has_some: Bools, stated: Figures) -> DraftFigures:
     """Return the sums, of all slots or of one, that are those of the request."""
     of_all, of_slot = parts[:, 0], parts[:, 1]
     is_same = (of_all == of_slot) | (np.isnan(of_all) & np.isnan(of_slot))
@@ -170,6 +167,6 @@ def _figures(
     )
 
 
-def _fits(sums: F64, stated: Figures) -> npt.NDArray[np.bool_]:
+def _fits(sums: F64, stated: Figures) -> Bools:
     is_one = sums[:, _TOKENS] == stated.n_drafted
     return np.asarray(is_one & (sums[:, _ACCEPTED_TOKENS] == stated.n_accepted))

@@ -8,17 +8,16 @@ Sources of the lines: ``tools/server/server.cpp`` and ``server-context.cpp``,
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import F64, I32, I64, U8, Array, Bools
 from ggscope.native.declared import LogRows, LogTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.line_table import Columns, LineForm, LineTable
-from ggscope.readers.common.text_blocks import Bytes, scanned
+from ggscope.readers.common.text_blocks import scanned
 from ggscope.readers.source import Source
 
 VALUES = 3
@@ -138,15 +137,15 @@ class LogLines:
 
     line: I64
     offset: I64
-    length: npt.NDArray[np.int32]
+    length: I32
     time: I64
-    clock: npt.NDArray[np.uint8]
-    level: npt.NDArray[np.uint8]
-    kind: npt.NDArray[np.uint8]
-    slot: npt.NDArray[np.int32]
+    clock: U8
+    level: U8
+    kind: U8
+    slot: I32
     task: I64
-    value: npt.NDArray[np.float64]
-    n_values: npt.NDArray[np.uint8]
+    value: F64
+    n_values: U8
     n_lines: int
     n_known: int
 
@@ -157,14 +156,14 @@ class LogLines:
         """Return the rows of some kinds, ascending."""
         return np.flatnonzero(self.are(*kinds)).astype(np.int64)
 
-    def are(self, *kinds: Kind) -> npt.NDArray[np.bool_]:
+    def are(self, *kinds: Kind) -> Bools:
         """Return which lines are of some kinds, bool[n]."""
         chosen = np.zeros(len(self), np.bool_)
         for kind in kinds:  # a look into a table of kinds takes longer
             chosen |= self.kind == kind
         return chosen
 
-    def take(self, rows: npt.NDArray[Any] | slice) -> "LogLines":
+    def take(self, rows: Array | slice) -> "LogLines":
         """Return some rows; `n_lines` and `n_known` stay."""
         columns = {name: getattr(self, name)[rows] for name in _FORM.dtypes}
         return LogLines(**columns, n_lines=self.n_lines, n_known=self.n_known)
@@ -215,7 +214,7 @@ def scan_parts(
     yield _lines(part, n_lines)
 
 
-def lines_done(data: Bytes, is_start: bool) -> int:
+def lines_done(data: U8, is_start: bool) -> int:
     """Return how many bytes of whole lines end with a line that is not cut by CRI.
 
     Kubernetes writes a line of more than 16 KiB as pieces; they are scanned at once.
@@ -229,9 +228,7 @@ def lines_done(data: Bytes, is_start: bool) -> int:
     return n
 
 
-def scan_text(
-    data: npt.NDArray[np.uint8], *, line: int = 0, offset: int = 0
-) -> LogLines:
+def scan_text(data: U8, *, line: int = 0, offset: int = 0) -> LogLines:
     """Return the lines of a text, the last one perhaps cut, that state facts.
 
     Parameters
@@ -249,11 +246,11 @@ def _lines(table: LineTable, line: int, offset: int = 0) -> LogLines:
     return LogLines(**fields)
 
 
-def _scan(data: npt.NDArray[np.uint8], is_last: bool) -> LineTable:
+def _scan(data: U8, is_last: bool) -> LineTable:
     """Return the rows of a block of lines."""
     block, tally = LineTable(_FORM), LogTally()
 
-    def scan(rest: Bytes, capacity: int, columns: Columns, _: object) -> int:
+    def scan(rest: U8, capacity: int, columns: Columns, _: object) -> int:
         n: int = library().ggscope_scan_log(
             rest, len(rest), int(is_last), capacity, LogRows(**columns), tally
         )

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I32, I64, U8, Bools
 from ggscope.native.library import library
 from ggscope.readers.logs.lines import NO_NUMBER, Clock, Kind, LogLines
-
-Bools = npt.NDArray[np.bool_]
 
 NEAR = 8
 """Timings follow the line that announces them within so many lines."""
@@ -45,8 +43,8 @@ class PlacedLines:
     slot: I64
     task: I64
     moment: I64
-    text: npt.NDArray[np.int32]
-    row: npt.NDArray[np.int32]
+    text: I32
+    row: I32
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -214,7 +212,7 @@ def owners(placed: PlacedLines) -> Owners:
     return Owners(request, run[first], slots[order], tasks[order], first, known[order])
 
 
-def _begins_again(kind: npt.NDArray[np.uint8], place: I64) -> Bools:
+def _begins_again(kind: U8, place: I64) -> Bools:
     """Return which lines begin a task of a number that was there before.
 
     Parameters
@@ -281,7 +279,7 @@ def _distinct(run: I64, task: I64) -> tuple[I64, I64]:
     return np.column_stack([run[first], task[first]]), place
 
 
-def _begins_block(kind: npt.NDArray[np.uint8], line: I64, run: I64) -> Bools:
+def _begins_block(kind: U8, line: I64, run: I64) -> Bools:
     """Return which timings without a task begin a block: prompt, then generation.
 
     A block has one of each kind, in this order, in lines that are near.

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Bools
 from ggscope.readers.logs.lines import Clock, LogLines
 from ggscope.readers.logs.requests import Figures, Owners
 
@@ -112,7 +111,7 @@ class ClockMoments:
             self._last = int(moments[-1])
         return moments
 
-    def _with_zone(self, lines: LogLines, time: I64) -> npt.NDArray[np.bool_]:
+    def _with_zone(self, lines: LogLines, time: I64) -> Bools:
         """Give times of day without a zone that of the lines around; return which."""
         local = np.flatnonzero(lines.clock == Clock.LOCAL)
         wall = time[lines.clock == Clock.WALL]
@@ -129,9 +128,7 @@ class ClockMoments:
             has_zone[local] = True
         return has_zone
 
-    def _one_after_another(
-        self, time: I64, has_time: npt.NDArray[np.bool_], run: I64
-    ) -> I64:
+    def _one_after_another(self, time: I64, has_time: Bools, run: I64) -> I64:
         """Return times of which each start of the program follows on the one before."""
         rows = np.flatnonzero(has_time)
         if not len(rows):

@@ -6,7 +6,6 @@ is new, and what belongs to requests that are not done.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,18 @@ import numpy.typing as npt
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.growing import Growing
 from ggscope.model.requests import Requests, ServerLog
-from ggscope.model.tables import I64, CounterShape, Phase, SpanFlag, Spans, schema_of
+from ggscope.model.tables import (
+    F64,
+    I32,
+    I64,
+    Array,
+    Bools,
+    CounterShape,
+    Phase,
+    SpanFlag,
+    Spans,
+    schema_of,
+)
 from ggscope.model.trace import LaneKind, Severity
 from ggscope.model.units import Clock
 from ggscope.readers.logs.cells import CellUse
@@ -26,7 +36,6 @@ from ggscope.readers.logs.loading import LoadPhases
 from ggscope.readers.logs.records import LineOffsets, LogRecords
 from ggscope.readers.logs.requests import (
     NEAR,
-    Bools,
     Figures,
     Owners,
     PlacedLines,
@@ -118,7 +127,7 @@ class LogTrace:
         """Rows of requests of which lines to come may say more, int64[k]."""
         self._open = Spans.blank()
         self._table: dict[str, Growing] = {}
-        self._count_names: dict[str, npt.NDArray[np.int32]] = {}
+        self._count_names: dict[str, I32] = {}
         self._n_requests = self._n_texts = self._n_calls = 0
         self._n_endless_calls = self._n_unread_calls = 0
         self._lanes: dict[str, int] = {}
@@ -441,7 +450,7 @@ class LogTrace:
         stated: Figures,
         times: "_Times",
         drafts: DraftFigures,
-    ) -> dict[str, npt.NDArray[Any]]:
+    ) -> dict[str, Array]:
         """Return the columns of the table for some requests, but for their spans."""
         has_launch = times.has_launch & self.has_clock & (times.launch >= 0)
         forced = stated.forced_row
@@ -473,7 +482,7 @@ class LogTrace:
     def _write(
         self,
         rows: I64,
-        columns: dict[str, npt.NDArray[Any]],
+        columns: dict[str, Array],
         spans: tuple[I64, I64],
         is_drawn: Bools,
     ) -> None:
@@ -546,7 +555,7 @@ class LogTrace:
 
     def _names(
         self, rows: I64, task: I64, what: str, n_tokens: I64 | None = None
-    ) -> npt.NDArray[np.int32]:
+    ) -> I32:
         """Return the name of a span of some requests, as numbers of strings.
 
         With the number of its task where there are not too many.
@@ -564,7 +573,7 @@ class LogTrace:
         names[has_task] = self.builder.strings.intern_many(texts)
         return names
 
-    def _names_of(self, what: str, counts: I64) -> npt.NDArray[np.int32]:
+    def _names_of(self, what: str, counts: I64) -> I32:
         """Return the name without a task for each number of tokens."""
         highest = int(counts.max(initial=-1))
         if highest >= _MAX_COUNTS:
@@ -664,9 +673,7 @@ class LogTrace:
             self._lanes[key] = self.builder.add_lane(name, kind, (group,))
         return self._lanes[key]
 
-    def _add_remarks(
-        self, text: LineText, lines: LogLines, tick: I64
-    ) -> npt.NDArray[np.int32]:
+    def _add_remarks(self, text: LineText, lines: LogLines, tick: I64) -> I32:
         """Add events of caches and tasks, and warnings and errors, as markers.
 
         Returns
@@ -699,9 +706,7 @@ class LogTrace:
             )
         return details
 
-    def _details(
-        self, text: LineText, lines: LogLines, rows: I64
-    ) -> npt.NDArray[np.int32]:
+    def _details(self, text: LineText, lines: LogLines, rows: I64) -> I32:
         """Return the text of each line, of the first ones."""
         details = np.full(len(rows), -1, np.int32)
         n = min(len(rows), _MAX_TEXTS - self._n_texts)
@@ -745,9 +750,7 @@ class LogTrace:
             title = f"slot {slot} {name}"
             self._count(title, unit, tick[mine], lines.value[mine, value])
 
-    def _count(
-        self, name: str, unit: str, time: I64, value: npt.NDArray[np.float64]
-    ) -> None:
+    def _count(self, name: str, unit: str, time: I64, value: F64) -> None:
         """Add samples to a counter, none before the one before it."""
         if not len(time):
             return
@@ -843,7 +846,7 @@ class _Times:
     has_launch: Bools
 
 
-def _distinct(slots: npt.NDArray[np.int32]) -> npt.NDArray[np.integer]:
+def _distinct(slots: I32) -> npt.NDArray[np.integer]:
     """Return distinct slots from 0, ascending."""
     if int(slots.max(initial=0)) >= 1 << 16:
         return np.unique(slots)

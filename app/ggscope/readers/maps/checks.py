@@ -12,10 +12,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64
+from ggscope.model.tables import F64, I64, U8
 from ggscope.model.tensors import SizeSource, Tensors
 from ggscope.model.trace import Severity
 from ggscope.model.units import format_bytes, format_offset
@@ -42,7 +41,7 @@ class RepairedPlaces:
 
     offset: I64
     size: I64
-    source: npt.NDArray[np.uint8]
+    source: U8
     overlaps: I64
     stated_bytes: float
     first_offset: int
@@ -91,7 +90,7 @@ def _ends(offset: I64, size: I64) -> I64:
     return np.where(known, offset + np.where(known, size, 0), -1)
 
 
-def _elements(rows: TensorRows, which: I64) -> npt.NDArray[np.float64]:
+def _elements(rows: TensorRows, which: I64) -> F64:
     """Return the elements of the tensors `which`; 0 where no shape is stated."""
     return np.asarray(
         [math.prod(rows.shape[i]) if rows.shape[i] else 0 for i in which.tolist()],

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, ranked
+from ggscope.model.tables import I32, I64, ranked
 from ggscope.model.trace import LaneKind
 from ggscope.readers.common.delimited import DelimitedTable, Header
 from ggscope.readers.common.gathered import NONE, Events, Gathered, Track, combined
@@ -172,9 +171,7 @@ class MsprofTable:
         )
         return into
 
-    def _categories(
-        self, into: Gathered, core: I64, names: list[str]
-    ) -> npt.NDArray[np.int32]:
+    def _categories(self, into: Gathered, core: I64, names: list[str]) -> I32:
         """Return the category of each row by what ran it.
 
         All rows of tables of kernels and ops are kernels, communication too.

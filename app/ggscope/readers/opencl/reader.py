@@ -19,7 +19,7 @@ from ggscope.model.backend_ops import (
 )
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.names import layer_of
-from ggscope.model.tables import I64
+from ggscope.model.tables import I32, I64
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace
 from ggscope.readers.api import (
     BOM,
@@ -116,7 +116,7 @@ class _Kernels:
     def __init__(self) -> None:
         self._line: list[I64] = []
         self._time: list[I64] = []
-        self._text: list[npt.NDArray[np.int32]] = []
+        self._text: list[I32] = []
         self._numbers: dict[bytes, int] = {}
         self._n_lines = 1
         self.n_bad = 0
@@ -135,7 +135,7 @@ class _Kernels:
         self._text.append(np.stack(columns, axis=1))
         self._n_lines += rows.n_lines
 
-    def _numbered(self, texts: npt.NDArray[np.bytes_]) -> npt.NDArray[np.int32]:
+    def _numbered(self, texts: npt.NDArray[np.bytes_]) -> I32:
         different, place = np.unique(texts, return_inverse=True)
         numbers = self._numbers
         table = [numbers.setdefault(text, len(numbers)) for text in different.tolist()]

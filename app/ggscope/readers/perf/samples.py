@@ -4,9 +4,8 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, SpanFlag, ranked
+from ggscope.model.tables import I64, U16, Array, SpanFlag, ranked
 from ggscope.readers.common.stack_text import SampleLines
 from ggscope.readers.common.stacks import (
     LONGEST_NS,
@@ -54,7 +53,7 @@ class TimedSamples:
     row: I64
     start: I64
     end: I64
-    flags: npt.NDArray[np.uint16]
+    flags: U16
     n_backwards: int
 
 

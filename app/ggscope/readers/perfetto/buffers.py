@@ -4,9 +4,8 @@ import secrets
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, U8, U64, Array
 from ggscope.native.declared import (
     PerfettoFlows,
     PerfettoInterned,
@@ -21,7 +20,6 @@ from ggscope.native.declared import (
     PerfettoValues,
 )
 from ggscope.native.library import library
-from ggscope.readers.common.packed_text import Bytes
 from ggscope.readers.common.text_blocks import TextSlots
 
 OF_OPS = ("layer", "token", "core", "numa")
@@ -81,7 +79,7 @@ class _Table:
     def __init__(self, secret: int) -> None:
         self.capacity = 0
         self.struct = PerfettoNumbers(secret=secret)
-        self._columns: dict[str, npt.NDArray[Any]] = {
+        self._columns: dict[str, Array] = {
             "first": np.zeros(0, np.uint64),
             "second": np.zeros(0, np.uint64),
             "space": np.zeros(0, np.uint8),
@@ -93,21 +91,21 @@ class _Table:
         return int(self.struct.count)
 
     @property
-    def first(self) -> npt.NDArray[np.uint64]:
+    def first(self) -> U64:
         """The first number of each pair."""
         return self._columns["first"][: self.count]
 
     @property
-    def second(self) -> npt.NDArray[np.uint64]:
+    def second(self) -> U64:
         """The second number of each pair."""
         return self._columns["second"][: self.count]
 
     @property
-    def space(self) -> npt.NDArray[np.uint8]:
+    def space(self) -> U8:
         """What each pair is of."""
         return self._columns["space"][: self.count]
 
-    def column(self, name: str) -> npt.NDArray[Any]:
+    def column(self, name: str) -> Array:
         """Return a copy of a column."""
         return self._columns[name][: self.count].copy()
 
@@ -130,7 +128,7 @@ class _Table:
         library().ggscope_perfetto_rehash(self.struct)
 
 
-def grown(column: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+def grown(column: Array, n: int) -> Array:
     """Return an array of `n` values that begins with those of another, then zeros."""
     result = np.zeros(n, column.dtype)
     result[: len(column)] = column
@@ -144,7 +142,7 @@ class Tables:
         secret = secrets.randbits(64)
         self.sequences, self.tracks = _Table(secret), _Table(secret)
         self.interned, self.clocks = _Table(secret), _Table(secret)
-        self._of_sequence: dict[str, npt.NDArray[Any]] = {
+        self._of_sequence: dict[str, Array] = {
             **dict.fromkeys(("state",), np.zeros(0, np.int32)),
             **{
                 name: np.zeros(0, np.uint8)
@@ -158,12 +156,12 @@ class Tables:
             "extra": np.zeros(0, np.int32),
             "extra_double": np.zeros(0, np.int32),
         }  # fmt: skip
-        self._of_clock: dict[str, npt.NDArray[Any]] = {
+        self._of_clock: dict[str, Array] = {
             "multiplier": np.zeros(0, np.int64),
             "last": np.zeros(0, np.int64),
             "is_incremental": np.zeros(0, np.uint8),
         }
-        self._of_interned: dict[str, npt.NDArray[Any]] = {
+        self._of_interned: dict[str, Array] = {
             "hash": np.zeros(0, np.uint64),
             "note": np.zeros(0, np.uint8),
         }
@@ -172,7 +170,7 @@ class Tables:
         self.grow(_N_TABLE)
 
     @property
-    def interned_space(self) -> npt.NDArray[np.uint8]:
+    def interned_space(self) -> U8:
         """The table of each interned text."""
         return self.interned.space
 
@@ -214,7 +212,7 @@ class Buffers:
         self.tally = tally or PerfettoTally(primary_clock=-1)
 
     def scan(
-        self, data: Bytes, at: int, base: int, tables: Tables, *, has_own: bool
+        self, data: U8, at: int, base: int, tables: Tables, *, has_own: bool
     ) -> PerfettoTally:
         """Read packets; return how far."""
         self.texts.clear()

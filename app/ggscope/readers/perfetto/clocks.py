@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Bools
 from ggscope.readers.perfetto.packets import Packets
 
 _REALTIME, _BOOTTIME = 1, 6
@@ -31,7 +30,7 @@ class Converted:
     """
 
     time: I64
-    is_known: npt.NDArray[np.bool_]
+    is_known: Bools
 
 
 class Clocks:

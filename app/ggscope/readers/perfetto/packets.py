@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import ReadError
-from ggscope.model.tables import I64, Array, narrow
+from ggscope.model.tables import F64, I64, U8, U64, Array, narrow
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chunked import ChunkedTable
 from ggscope.readers.common.packed_text import (
-    Bytes,
     HeadText,
     TextBlocks,
     TraceText,
@@ -163,8 +161,8 @@ class Packets:
     attributes : what the trace says of itself.
     """
 
-    phase: npt.NDArray[np.uint8]
-    flags: npt.NDArray[np.uint8]
+    phase: U8
+    flags: U8
     offset: Array
     time: Array
     duration: Array
@@ -176,14 +174,14 @@ class Packets:
     value_clock: Array
     value_track: Array
     value_state: Array
-    value: npt.NDArray[np.float64]
+    value: F64
     flow_row: Array
-    flow_id: npt.NDArray[np.uint64]
-    flow_role: npt.NDArray[np.uint8]
+    flow_id: U64
+    flow_role: U8
     tracks: dict[str, Array]
-    track_space: npt.NDArray[np.uint8]
-    track_first: npt.NDArray[np.uint64]
-    track_second: npt.NDArray[np.uint64]
+    track_space: U8
+    track_first: U64
+    track_second: U64
     clocks: I64
     snapshots: dict[str, Array]
     primary_clock: int
@@ -296,7 +294,7 @@ class PacketScan:
         assert self._publish is not None
         self._publish(self)
 
-    def _scan(self, data: Bytes, offset: int, *, is_packed: bool = False) -> int:
+    def _scan(self, data: U8, offset: int, *, is_packed: bool = False) -> int:
         """Take the packets of a block; return where it goes on."""
         at = 0
         base = offset if is_packed else offset + self.places.unpacked
@@ -364,7 +362,7 @@ class PacketScan:
         """Whether ggscope wrote the file."""
         return f"{OWN}format" in self.attributes
 
-    def _add(self, data: Bytes) -> None:
+    def _add(self, data: U8) -> None:
         """Add the rows of a scan."""
         buffers, before = self._buffers, len(self._rows)
         texts = buffers.texts.texts(data, is_escaped=False)
@@ -543,9 +541,9 @@ class NoteTexts:
     state_sequence, state_offset : whose knowledge each state is, and where it begins.
     """
 
-    space: npt.NDArray[np.uint8]
+    space: U8
     state: I64
-    iid: npt.NDArray[np.uint64]
+    iid: U64
     offset: Array
     length: Array
     state_sequence: I64

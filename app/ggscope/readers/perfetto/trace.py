@@ -5,12 +5,16 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import (
+    F64,
+    I16,
     I64,
+    U16,
+    U32,
     Array,
+    Bools,
     CounterShape,
     Flows,
     SpanFlag,
@@ -177,7 +181,7 @@ class PerfettoTrace:
         joined = stacked(parts)
         self._add_lanes(joined)
         lane = self._lane[self._track[joined.row]]
-        waits: npt.NDArray[np.uint32] | None = None
+        waits: U32 | None = None
         by_op = self.is_own and self.own.get("cat") != "category"
         if self.is_own:
             is_behind = self._is_wait(joined.row)
@@ -312,25 +316,23 @@ class PerfettoTrace:
 
     def _waits(
         self, lane: I64, spans: Intervals, wait_lane: I64, waits: Intervals
-    ) -> npt.NDArray[np.uint32] | None:
+    ) -> U32 | None:
         """Return how long each span waited, by its number where waits have it."""
         number = self._packets.of_ops.get("span")
         if number is None or not len(waits) or not (number[waits.row] >= 0).any():
             return waits_of(lane, spans, wait_lane, waits)
         return waits_by_number(spans.row, number[waits.row].astype(np.int64), waits)
 
-    def _is_wait(self, row: I64) -> npt.NDArray[np.bool_]:
+    def _is_wait(self, row: I64) -> Bools:
         packets = self._packets
         number = packets.of_ops.get("span")
         if number is not None and (number >= 0).any():
-            has_span: npt.NDArray[np.bool_] = number[row] >= 0
+            has_span: Bools = number[row] >= 0
             return has_span
         if WAIT not in packets.texts:
             return np.zeros(len(row), np.bool_)
         code = packets.texts.index(WAIT)
-        is_wait: npt.NDArray[np.bool_] = (packets.name[row] == code) & (
-            packets.category[row] == code
-        )
+        is_wait: Bools = (packets.name[row] == code) & (packets.category[row] == code)
         return is_wait
 
     def _instants_without_end(self) -> Intervals:
@@ -341,7 +343,7 @@ class PerfettoTrace:
         flags = np.full(len(row), int(SpanFlag.UNFINISHED), np.uint16)
         return Intervals(row, start, start, row, flags)
 
-    def _qualities(self, row: I64) -> npt.NDArray[np.uint16]:
+    def _qualities(self, row: I64) -> U16:
         result = np.zeros(len(row), np.uint16)
         if "quality" in self._packets.of_ops:
             quality = self._packets.of_ops["quality"][row]
@@ -349,7 +351,7 @@ class PerfettoTrace:
                 result[quality == ord(word[0])] |= np.uint16(flag)
         return result
 
-    def _own_ops(self, name: I64, category: I64) -> tuple[npt.NDArray[np.int16], I64]:
+    def _own_ops(self, name: I64, category: I64) -> tuple[I16, I64]:
         """Return op and name of each span: the category of events is the op."""
         texts = self._packets.texts
         listed = np.unique(category[category >= 0])[:MAX_OPS]
@@ -454,14 +456,14 @@ class PerfettoTrace:
         number = int(self._packets.track_first[track])
         return self._lists.first_track.get(number, number)
 
-    def _on_device(self, spans: Intervals) -> npt.NDArray[np.bool_]:
+    def _on_device(self, spans: Intervals) -> Bools:
         """Return which tracks hold nothing but work of a device."""
         packets, n = self._packets, len(self._tracks.same)
         codes = [i for i, text in enumerate(packets.texts) if text in _ON_DEVICE]
         track = self._track[spans.row]
         runs = np.isin(packets.category[spans.row], codes)
         count = np.bincount(track, minlength=n)
-        is_device: npt.NDArray[np.bool_] = (count > 0) & (
+        is_device: Bools = (count > 0) & (
             np.bincount(track[runs], minlength=n) == count
         )
         return is_device
@@ -598,9 +600,7 @@ def _codes(phases: str) -> Array:
     return np.array([ord(phase) for phase in phases], np.uint8)
 
 
-def _summed(
-    track: I64, state: Array, value: npt.NDArray[np.float64], is_sum: Array
-) -> npt.NDArray[np.float64]:
+def _summed(track: I64, state: Array, value: F64, is_sum: Array) -> F64:
     """Return the sums of differences: of each counter, while a sequence goes on."""
     result = value.copy()
     rows = np.flatnonzero(is_sum)

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Bools
 from ggscope.readers.perfetto.packets import Of, Packets, TrackKey
 
 Order = tuple[tuple[bool, int], tuple[tuple[int, int, str, int], ...]]
@@ -98,9 +97,7 @@ class Tracks:
             same[i] = known.setdefault((int(self.pid[i]), int(self.tid[i])), i)
         return same
 
-    def _last(
-        self, at: I64, values: Array, is_set: npt.NDArray[np.bool_], none: int = -1
-    ) -> I64:
+    def _last(self, at: I64, values: Array, is_set: Bools, none: int = -1) -> I64:
         """Return what was stated last of each track."""
         column = np.full(len(self.flags), none, np.int64)
         column[at[is_set]] = values[is_set]

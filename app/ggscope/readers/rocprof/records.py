@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, ranked
+from ggscope.model.tables import I32, I64, ranked
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.gathered import NONE, Gathered
 from ggscope.readers.common.objects import Fields, ListFaults, ObjectTable
@@ -359,7 +358,7 @@ class _ProcessEvents:
         good = self._into.usable(place, rows["start"], rows["end"])
         return {name: values[good] for name, values in rows.items()}
 
-    def _kernel_names(self, rows: Rows) -> npt.NDArray[np.int32]:
+    def _kernel_names(self, rows: Rows) -> I32:
         """Return the name of each kernel; ranges may have renamed some."""
         process, rocm = self._process, self._rocm
         symbols = process.symbols
@@ -374,7 +373,7 @@ class _ProcessEvents:
             name = np.where(is_renamed, other, name)
         return name
 
-    def _operations(self, rows: Rows, fallback: str) -> npt.NDArray[np.int32]:
+    def _operations(self, rows: Rows, fallback: str) -> I32:
         """Return what each record did, by its kind and operation."""
         code = _code(rows)
         texts = {
@@ -384,9 +383,7 @@ class _ProcessEvents:
         }
         return self._rocm.strings_of(code, texts, fallback)
 
-    def _calls(
-        self, rows: Rows, fallback: str
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    def _calls(self, rows: Rows, fallback: str) -> tuple[I32, I32]:
         """Return name and category of calls; ranges have the name of their message."""
         rocm, markers = self._rocm, self._process.markers
         kinds = dict(enumerate(kind.lower() for kind, _ in self._process.kinds))

@@ -8,11 +8,10 @@ What ``rocpd2csv`` writes has the same columns.
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, ranked
+from ggscope.model.tables import I32, I64, Bools, ranked
 from ggscope.readers.common.delimited import DelimitedTable, Header
 from ggscope.readers.common.gathered import NONE, Gathered, combined
 from ggscope.readers.common.objects import Kind
@@ -153,9 +152,7 @@ class CsvRecords:
             rocm.add_work(rows, title, category)
         return into
 
-    def _titles(
-        self, into: Gathered, string: I64, name: I64, fallback: str
-    ) -> npt.NDArray[np.int32]:
+    def _titles(self, into: Gathered, string: I64, name: I64, fallback: str) -> I32:
         other = into.builder.strings.intern(fallback)
         return np.where(name >= 0, string[name], other).astype(np.int32)
 
@@ -164,8 +161,8 @@ class CsvRecords:
         into: Gathered,
         rocm: RocmEvents,
         rows: Rows,
-        title: npt.NDArray[np.int32],
-        good: npt.NDArray[np.bool_],
+        title: I32,
+        good: Bools,
     ) -> None:
         """Add the kernels, each once, and their counters."""
         table = self._table

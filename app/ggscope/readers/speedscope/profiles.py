@@ -12,12 +12,11 @@ import msgspec
 import numpy as np
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64
+from ggscope.model.tables import I32, I64
 from ggscope.readers.api import ReadContext
 from ggscope.readers.common.json_cursor import Block, JsonCursor
 from ggscope.readers.common.json_text import JsonSyntaxError, JsonTooLargeError
 from ggscope.readers.common.json_walk import ValueDecoder, decimal_of, integer_of
-from ggscope.readers.common.stacks import I32
 from ggscope.readers.source import Source
 
 BAD_FRAME = -1

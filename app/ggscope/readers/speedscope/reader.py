@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array, SpanFlag
+from ggscope.model.tables import I32, I64, U16, Array, Bools, SpanFlag
 from ggscope.model.trace import RecordView, Severity, Trace
 from ggscope.model.units import Clock, Unit
 from ggscope.native.library import library
@@ -18,7 +17,6 @@ from ggscope.readers.common.file_facts import note_change, trace_info
 from ggscope.readers.common.json_cursor import outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault
 from ggscope.readers.common.stacks import (
-    I32,
     MAX_FRAMES,
     StackPairTable,
     StackRecords,
@@ -281,7 +279,7 @@ class _Profiles:
 
     def _spans_of(
         self, lane: int, events: "_Events", origin: int, n_before: int
-    ) -> tuple[StackSpans, npt.NDArray[np.uint16]]:
+    ) -> tuple[StackSpans, U16]:
         """Return spans and flags of what opens and closes."""
         n = len(events.time)
         partner = np.empty(n, np.int32)
@@ -395,7 +393,7 @@ class _Events:
 
     time: I64
     frame: I32
-    is_begin: npt.NDArray[np.bool_]
+    is_begin: Bools
     end: int
 
 
@@ -415,7 +413,7 @@ class _Frames:
         self._beyond = np.unique(np.concatenate(beyond))
         self.n_beyond = len(self._beyond)
 
-    def _is_beyond(self, frame: I32) -> npt.NDArray[np.bool_]:
+    def _is_beyond(self, frame: I32) -> Bools:
         return (frame < 0) | (frame >= len(self._known))
 
     def numbers(self, frame: I32) -> I32:

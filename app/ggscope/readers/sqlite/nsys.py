@@ -10,9 +10,8 @@ import re
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, ranked
+from ggscope.model.tables import I32, I64, ranked
 from ggscope.model.trace import LaneKind, Severity
 from ggscope.model.units import Clock, format_bytes
 from ggscope.readers.common.gathered import (
@@ -220,7 +219,7 @@ class NsysExport(DatabaseExport):
             if isinstance(number, int) and isinstance(name, str):
                 self._gpus[number] = name[:_MAX_NAME]
 
-    def _names(self, ids: I64, fallback: str) -> npt.NDArray[np.int32]:
+    def _names(self, ids: I64, fallback: str) -> I32:
         """Return the strings that rows of ``StringIds`` are."""
         different, _, place = ranked(ids)
         texts = [self._texts.get(number) or fallback for number in different.tolist()]
@@ -308,7 +307,7 @@ class NsysExport(DatabaseExport):
             )
         )
 
-    def _work_names(self, table: str, rows: dict[str, I64]) -> npt.NDArray[np.int32]:
+    def _work_names(self, table: str, rows: dict[str, I64]) -> I32:
         if table == _KERNEL:
             short, full = rows["shortName"], rows["demangledName"]
             return self._names(np.where(short != NONE, short, full), "kernel")
@@ -462,7 +461,7 @@ class NsysExport(DatabaseExport):
                 )
             )
 
-    def _nvtx_names(self, text_id: I64) -> npt.NDArray[np.int32]:
+    def _nvtx_names(self, text_id: I64) -> I32:
         """Return the name of each NVTX event: registered, or spelled out."""
         names = self._names(text_id, "range")
         if not self._db.has(_NVTX, "text"):
@@ -479,7 +478,7 @@ class NsysExport(DatabaseExport):
             at += len(texts)
         return names
 
-    def _nvtx_ops(self, names: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    def _nvtx_ops(self, names: I32) -> I32:
         """Return the names without the numbers that PyTorch gives each range."""
         different, _, place = ranked(names)
         texts = [

@@ -6,14 +6,13 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I32, I64, U8, Array
 from ggscope.native.declared import IoLayout, IoRows, IoTally
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
 from ggscope.readers.common.line_table import Columns, LineForm, LineTable
-from ggscope.readers.common.text_blocks import Bytes, scanned
+from ggscope.readers.common.text_blocks import scanned
 from ggscope.readers.source import Source
 
 _LETTERS = 256
@@ -129,18 +128,18 @@ class IoLines:
     line: I64
     offset: I64
     time: I64
-    clock: npt.NDArray[np.uint8]
-    form: npt.NDArray[np.uint8]
-    action: npt.NDArray[np.uint8]
-    kind: npt.NDArray[np.uint8]
-    phase: npt.NDArray[np.uint8]
+    clock: U8
+    form: U8
+    action: U8
+    kind: U8
+    phase: U8
     handle: I64
     place: I64
     size: I64
     extra: I64
-    pid: npt.NDArray[np.int32]
-    name: npt.NDArray[np.int32]
-    path: npt.NDArray[np.int32]
+    pid: I32
+    name: I32
+    path: I32
     texts: tuple[str, ...]
     actions: I64
     forms: I64
@@ -155,7 +154,7 @@ class IoLines:
     def __len__(self) -> int:
         return len(self.line)
 
-    def take(self, rows: I64) -> dict[str, npt.NDArray[Any]]:
+    def take(self, rows: I64) -> dict[str, Array]:
         """Return the columns of some rows, by name."""
         return {name: getattr(self, name)[rows] for name in _FORM.dtypes}
 
@@ -172,7 +171,7 @@ def scan_lines(source: Source, context: ReadContext, layout: Layout) -> IoLines:
     """
     whole, counts = LineTable(_FORM), _Counts()
 
-    def scan(data: Bytes, is_last: bool) -> tuple[LineTable, _Counts]:
+    def scan(data: U8, is_last: bool) -> tuple[LineTable, _Counts]:
         return _scan(data, is_last, layout)
 
     for offset, (block, more) in scanned(source, context, scan):
@@ -209,7 +208,7 @@ def _lines(table: LineTable, counts: _Counts) -> IoLines:
     )
 
 
-def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Counts]:
+def _scan(data: U8, is_last: bool, layout: Layout) -> tuple[LineTable, _Counts]:
     """Return the rows of a block of lines, and how many there are of each kind."""
     block, counts = LineTable(_FORM), _Counts()
     kernel_layout = IoLayout(
@@ -220,7 +219,7 @@ def _scan(data: Bytes, is_last: bool, layout: Layout) -> tuple[LineTable, _Count
     )
     tally = IoTally(actions=counts.actions, forms=counts.forms)
 
-    def scan(rest: Bytes, capacity: int, columns: Columns, texts: Any) -> int:
+    def scan(rest: U8, capacity: int, columns: Columns, texts: Any) -> int:
         n: int = library().ggscope_scan_storage(
             rest, len(rest), int(is_last), capacity, kernel_layout,
             IoRows(**columns), texts, tally,

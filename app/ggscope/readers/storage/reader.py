@@ -1,7 +1,6 @@
 """Reader of storage traces: requests as spans, page faults as markers, by any tool."""
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
@@ -15,6 +14,7 @@ from ggscope.model.storage import (
 )
 from ggscope.model.tables import (
     FAILED_COLOR,
+    I32,
     I64,
     Array,
     CounterShape,
@@ -341,7 +341,7 @@ class _StorageTrace:
         device = int(self._device[row])
         return self._device_names[device] if device >= 0 else "device"
 
-    def _names(self, rows: I64) -> npt.NDArray[np.int32]:
+    def _names(self, rows: I64) -> I32:
         """Return the name of each request: what it asks, and how much."""
         requests = self._requests
         _, first, place = ranked(requests.size[rows] * 16 + requests.kind[rows])
@@ -379,7 +379,7 @@ class _StorageTrace:
                     record=self._lines.line[requests.row[mine]],
                 )
 
-    def _marker_names(self, rows: I64) -> npt.NDArray[np.int32]:
+    def _marker_names(self, rows: I64) -> I32:
         """Return the file of each fault or event, else its process."""
         path, name = self._requests.path[rows], self._requests.name[rows]
         text = np.where(path >= 0, path, name)

@@ -4,10 +4,9 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.storage import IoKind, IoLevel
-from ggscope.model.tables import I64, Array, ranked
+from ggscope.model.tables import I32, I64, U8, Array, Bools, ranked
 from ggscope.readers.common.interval_pairing import match
 from ggscope.readers.storage.lines import Form, IoLines, Layout
 
@@ -41,18 +40,18 @@ class Requests:
 
     start: I64
     end: I64
-    is_open: npt.NDArray[np.bool_]
+    is_open: Bools
     queued: I64
-    kind: npt.NDArray[np.uint8]
-    level: npt.NDArray[np.uint8]
+    kind: U8
+    level: U8
     size: I64
     place: I64
     offset: I64
     device: I64
-    path: npt.NDArray[np.int32]
-    name: npt.NDArray[np.int32]
-    pid: npt.NDArray[np.int32]
-    is_failed: npt.NDArray[np.bool_]
+    path: I32
+    name: I32
+    pid: I32
+    is_failed: Bools
     row: I64
 
     def __len__(self) -> int:
@@ -185,7 +184,7 @@ def _of_blkparse(lines: IoLines, time: I64, notes: Notes) -> Requests:
     return Requests(**columns)
 
 
-def _partners(lines: IoLines, rows: I64, begins: npt.NDArray[np.bool_]) -> I64:
+def _partners(lines: IoLines, rows: I64, begins: Bools) -> I64:
     """Return which end belongs to which begin, places in `rows`; -1 none.
 
     They have device and sector in common, and the size where there is such a pair: two
@@ -306,13 +305,13 @@ class _Calls:
 
     start: I64
     end: I64
-    is_open: npt.NDArray[np.bool_]
-    action: npt.NDArray[np.uint8]
+    is_open: Bools
+    action: U8
     handle: I64
     place: I64
     size: I64
-    path: npt.NDArray[np.int32]
-    is_failed: npt.NDArray[np.bool_]
+    path: I32
+    is_failed: Bools
     row: I64
 
 
@@ -383,7 +382,7 @@ def _calls(lines: IoLines, time: I64, notes: Notes) -> _Calls:
     )
 
 
-def _files(calls: _Calls) -> tuple[npt.NDArray[np.int32], I64]:
+def _files(calls: _Calls) -> tuple[I32, I64]:
     """Return the path of each call's file, and where a plain read of it begins.
 
     A file descriptor is the file that was opened last as it; all threads share them.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I16, I32, I64, U8, U16, U32, U64, Array, Bools
 from ggscope.model.trace import OpTable
 from ggscope.readers.api import ReadContext
 from ggscope.readers.partial_reading import SAMPLED_SHARE
@@ -41,7 +41,6 @@ SCAN_BYTES = 1 << 20
 
 _PROBE_BYTES = 1 << 20
 _U64 = np.uint64
-Words = npt.NDArray[np.uint64]
 Ranges = list[tuple[int, int]]
 
 
@@ -126,14 +125,14 @@ class Headers:
     """
 
     time: I64
-    token: npt.NDArray[np.int32]
-    layer: npt.NDArray[np.int16]
-    thread: npt.NDArray[np.uint16]
-    op: npt.NDArray[np.uint8]
-    phase: npt.NDArray[np.uint8]
+    token: I32
+    layer: I16
+    thread: U16
+    op: U8
+    phase: U8
     duration: I64 | None
-    wait: npt.NDArray[np.uint32] | None
-    name_hash: npt.NDArray[np.uint32] | None
+    wait: U32 | None
+    name_hash: U32 | None
     pattern: Array | None
     record: Array | None = None
     first_record: int = 0
@@ -146,7 +145,7 @@ class Headers:
         """Return the first `n` rows, without a copy."""
         return self._each(lambda column: column[:n])
 
-    def keep(self, at: int, row: int, is_kept: npt.NDArray[np.bool_]) -> int:
+    def keep(self, at: int, row: int, is_kept: Bools) -> int:
         """Move the chosen ones of the rows from `row` on to `at`; return their end."""
         rows = slice(row, row + len(is_kept))
         stop = at + int(np.count_nonzero(is_kept))
@@ -366,9 +365,7 @@ def spread_records(ranges: Ranges, n: int) -> list[int]:
     return numbers
 
 
-def word_blocks(
-    source: Source, size: int, ranges: Ranges
-) -> Iterator[tuple[int, Words]]:
+def word_blocks(source: Source, size: int, ranges: Ranges) -> Iterator[tuple[int, U64]]:
     """Yield (first record number, words uint64[m, size / 8]) over the ranges.
 
     The same memory is used for every block. Stops where the file has become

@@ -15,11 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.errors import TruncatedError
 from ggscope.model.ggml.ops import marked_tables
-from ggscope.model.tables import Array
+from ggscope.model.tables import F64, U8, U32, Array, Bools
 from ggscope.model.trace import OpTable, RecordView
 from ggscope.model.units import NOT_AVAILABLE, format_bytes
 from ggscope.readers.api import HEAD_BYTES
@@ -96,7 +95,7 @@ class RecordLayout:
     dtype: np.dtype[np.void]
     source: np.dtype[np.void] | None = None
     dst_width: int = 0
-    key: npt.NDArray[np.bool_] = field(repr=False)
+    key: Bools = field(repr=False)
     has_ggml_ops: bool = False
     size: int = field(init=False, repr=False)
     source_width: int = field(init=False, repr=False)
@@ -143,7 +142,7 @@ def _structured(fields: tuple[_Field, ...], size: int) -> np.dtype[np.void]:
     )
 
 
-def _key(size: int, *spans: tuple[int, int]) -> npt.NDArray[np.bool_]:
+def _key(size: int, *spans: tuple[int, int]) -> Bools:
     """Return a mask of `size` bytes, True in each [start, end)."""
     mask = np.zeros(size, np.bool_)
     for start, end in spans:
@@ -354,7 +353,7 @@ class TensorRecords:
         )
         return RecordView(offset, data, fields)
 
-    def spare(self, check: Callable[[], None] = lambda: None) -> npt.NDArray[np.uint32]:
+    def spare(self, check: Callable[[], None] = lambda: None) -> U32:
         """Return the spare number behind each source of all records, uint32[n, 4].
 
         What our own tracer puts there (see ``resources/docs/ring-format.md``) means
@@ -415,8 +414,7 @@ _SAMPLE = 128
 _SHORT_RUN = 32
 _DAY_NS = 86_400 * 10**9
 
-Bytes = npt.NDArray[np.uint8]
-Fetch = Callable[[int, int], Bytes]
+Fetch = Callable[[int, int], U8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,8 +436,8 @@ def detect_head(data: bytes, file_size: int) -> Match | None:
     return _best(_slices_of(head), int(used[0]), end, len(head), file_size)
 
 
-def _slices_of(data: Bytes) -> Fetch:
-    def fetch(offset: int, length: int) -> Bytes:
+def _slices_of(data: U8) -> Fetch:
+    def fetch(offset: int, length: int) -> U8:
         return data[offset : offset + length]
 
     return fetch
@@ -533,14 +531,12 @@ class _Tally:
         self.passed += earned if where is None else earned * where
         self.total += weight if where is None else weight * where
 
-    def share(self) -> npt.NDArray[np.float64]:
+    def share(self) -> F64:
         """Return the share of the weight that each record has earned."""
         return self.passed / self.total
 
 
-def _judge(
-    layout: RecordLayout, records: Array, rows: Bytes
-) -> npt.NDArray[np.float64]:
+def _judge(layout: RecordLayout, records: Array, rows: U8) -> F64:
     tally = _Tally(len(records))
     stamps = records["timestamp_ns"]
     tally.check(2, (stamps > 0) & (stamps < np.uint64(1 << 62)))
@@ -563,7 +559,7 @@ def _judge(
 
 
 def _judge_sources(
-    tally: _Tally, layout: RecordLayout, records: Array, rows: Bytes
+    tally: _Tally, layout: RecordLayout, records: Array, rows: U8
 ) -> None:
     assert layout.source is not None
     count = records["num_sources"]
@@ -590,7 +586,7 @@ def _judge_sources(
 
 
 def _judge_single_source(
-    tally: _Tally, layout: RecordLayout, records: Array, rows: Bytes
+    tally: _Tally, layout: RecordLayout, records: Array, rows: U8
 ) -> None:
     offset, pointer = records["file_offset"], records["tensor_ptr"]
     tally.check(2, _zero(rows[:, 18:24]))
@@ -611,7 +607,7 @@ def _judge_single_source(
         tally.check(2, (op >= 1) & (op <= 3) & (pointer != 0))
 
 
-def _judge_buffer_event(tally: _Tally, records: Array, rows: Bytes) -> None:
+def _judge_buffer_event(tally: _Tally, records: Array, rows: U8) -> None:
     tally.check(2, records["event_type"] <= 1)
     tally.check(2, records["usage"] <= 2)
     tally.check(1, records["buffer_id"] < np.uint64(1 << 57))
@@ -622,15 +618,15 @@ def _judge_buffer_event(tally: _Tally, records: Array, rows: Bytes) -> None:
     tally.check(1, _zero(rows[:, 116:]))
 
 
-def _good_layer(layer: Array) -> npt.NDArray[np.bool_]:
+def _good_layer(layer: Array) -> Bools:
     return np.asarray((layer < 1024) | (layer == NO_LAYER))
 
 
-def _zero(rows: Bytes) -> npt.NDArray[np.bool_]:
+def _zero(rows: U8) -> Bools:
     return np.asarray(~rows.any(axis=1))
 
 
-def _good_name(rows: Bytes) -> npt.NDArray[np.float64]:
+def _good_name(rows: U8) -> F64:
     """Return 1 for text followed by zeros, 0.7 for an empty field, else 0."""
     used = rows != 0
     in_text = np.logical_and.accumulate(used, axis=1)

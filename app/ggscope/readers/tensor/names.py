@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.names import is_weight_name, layer_of, parse
 from ggscope.model.tables import (
+    I16,
+    I32,
     I64,
     AccessColumns,
     AccessKind,
     Array,
+    Bools,
     Space,
     StringTable,
     narrow,
@@ -324,7 +326,7 @@ class PatternDecoder:
             self._tensor_expert.append(expert)
         return row
 
-    def _tensor_names(self) -> npt.NDArray[np.int32]:
+    def _tensor_names(self) -> I32:
         """Return the string id of the base name of each tensor so far."""
         new = list(islice(self._row_of_base, len(self._tensor_name), None))
         self._tensor_name += self._strings.intern_many(new).tolist()
@@ -385,7 +387,7 @@ def _interned(strings: StringTable, texts: Sequence[str]) -> list[int]:
     return [next(ids) if text else -1 for text in texts]
 
 
-def _claimed(layer: Array) -> npt.NDArray[np.int16]:
+def _claimed(layer: Array) -> I16:
     """Return a claimed layer number as int16, -1 for none and impossible ones."""
     return np.where(layer < 1 << 15, layer, 0xFFFF).astype(np.uint16).view(np.int16)
 
@@ -403,7 +405,7 @@ def _listed_experts(records: Array) -> dict[str, Array]:
     }
 
 
-def _offsets(where: Array, in_file: Array) -> npt.NDArray[np.int64]:
+def _offsets(where: Array, in_file: Array) -> I64:
     """Return file offsets, -1 where there is none."""
     known = in_file & (where < _MAX_OFFSET)
     offset = np.where(known, where, np.uint64(0)).astype(np.int64)
@@ -442,7 +444,7 @@ class Patterns:
     name: Array
     tensor: Array
     layer: Array
-    is_cut: npt.NDArray[np.bool_]
+    is_cut: Bools
     tensors: Tensors
     buffers: Buffers
     claims: RawFileValues

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, SpanFlag, distinct
+from ggscope.model.tables import I32, I64, U8, U16, Array, Bools, SpanFlag, distinct
 from ggscope.native.library import library
 from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.columns import (
@@ -57,7 +56,7 @@ class Records:
     order: Array | None
     start: I64
     end: I64
-    flags: npt.NDArray[np.uint8]
+    flags: U8
     lane_first: I64
     run_first: I64
     run_pass: I64
@@ -81,7 +80,7 @@ def spare_rows(n: int) -> int:
 def arrange(
     columns: Headers,
     threads: list[int],
-    marks: npt.NDArray[np.bool_] | None,
+    marks: Bools | None,
     chunked: ChunkedOps,
     *,
     origin: int,
@@ -137,7 +136,7 @@ def arrange(
 
 
 def lane_order(
-    chunked: ChunkedOps, thread: npt.NDArray[np.uint16], ids: list[int]
+    chunked: ChunkedOps, thread: U16, ids: list[int]
 ) -> tuple[I64, Array | None]:
     """Return the first row of each lane, and positions by lane.
 
@@ -231,7 +230,7 @@ def _by_time(
 def _keys(
     columns: Headers,
     order: Array | None,
-    marks: npt.NDArray[np.bool_] | None,
+    marks: Bools | None,
     lane_first: I64,
     chunked: ChunkedOps,
 ) -> I64:
@@ -322,7 +321,7 @@ def _ends(
     duration: I64 | None,
     order: Array | None,
     chunked: ChunkedOps,
-) -> tuple[I64, npt.NDArray[np.uint8]]:
+) -> tuple[I64, U8]:
     """Return the end and the flags of every row, with room behind them.
 
     Parameters
@@ -345,7 +344,7 @@ def _ends(
 
 
 def _cut_pauses(
-    start: I64, end: I64, flags: npt.NDArray[np.uint8], chunked: ChunkedOps
+    start: I64, end: I64, flags: U8, chunked: ChunkedOps
 ) -> tuple[int, int]:
     """Take derived durations away that are out of all proportion: pauses.
 
@@ -371,7 +370,7 @@ def _cut_pauses(
 def _measure(
     start: I64,
     end: I64,
-    flags: npt.NDArray[np.uint8],
+    flags: U8,
     duration: I64,
     order: Array | None,
     chunked: ChunkedOps,
@@ -421,8 +420,8 @@ class Bands:
 
     start: I64
     end: I64
-    token: npt.NDArray[np.int32]
-    phase: npt.NDArray[np.uint8]
+    token: I32
+    phase: U8
     count: I64
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array, StringTable
+from ggscope.model.tables import I64, U64, Array, StringTable
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import TimeRange
 from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
@@ -29,7 +29,6 @@ from ggscope.readers.tensor.columns import (
     Ranges,
     TensorFile,
     TensorOptions,
-    Words,
     cut_ranges,
     data_bounds,
     n_file_records,
@@ -395,7 +394,7 @@ class _Reading:
                 early.offer(scan)
         scan.tally.note_holes(self._ranges, self._file.options.first, scan.ended_at)
 
-    def _arranged(self, scan: RecordScan) -> tuple[Draft, Array, Words, Joins | None]:
+    def _arranged(self, scan: RecordScan) -> tuple[Draft, Array, U64, Joins | None]:
         """Return all spans but for names, their patterns, and what these stand for.
 
         The patterns are those of ops, joined from those of records where a record
@@ -449,7 +448,7 @@ class _Reading:
         draft = replace(draft, rows=replace(draft.rows, order=None))
         return draft, of_row[: n + len(draft.band_names)], exemplars, joins
 
-    def _decoded(self, draft: Draft, exemplars: Words) -> Patterns:
+    def _decoded(self, draft: Draft, exemplars: U64) -> Patterns:
         layout = self._file.options.layout
         if draft.is_full:
             # In the table at the same place, with and without early snapshots.

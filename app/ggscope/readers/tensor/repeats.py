@@ -14,10 +14,9 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.ggml.rules import ARITY
-from ggscope.model.tables import I64, Array, ranked
+from ggscope.model.tables import I64, Array, Bools, ranked
 from ggscope.model.trace import OpTable, RawFileValues
 from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.names import Patterns
@@ -29,7 +28,6 @@ _ALONE = 1
 _MAX_DENSE = 1 << 24
 """Up to so many pairs of patterns are looked up in a table, more are sorted."""
 
-Bools = npt.NDArray[np.bool_]
 _REACH = 4
 """So many ops around a record's time are looked at: stamps may be coarse, and a
 record may be missing."""

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.errors import LimitExceededError
-from ggscope.model.tables import I64, Array, distinct
+from ggscope.model.tables import I32, I64, U32, U64, Array, Bools, distinct
 from ggscope.native.declared import (
     RecordColumns,
     RecordForm,
@@ -43,7 +43,6 @@ from ggscope.readers.tensor.columns import (
     Tally,
     TensorOptions,
     Threads,
-    Words,
     count_records,
     empty_columns,
 )
@@ -90,7 +89,7 @@ person who cancels waits for one, and so does whoever options the interpreter.""
 
 
 @cache
-def name_factors(n_words: int) -> Words:
+def name_factors(n_words: int) -> U64:
     """Return odd random factors, uint64[n_words]; the same every time.
 
     ``(words ^ words >> 32) @ factors`` hashes rows of words. The shift brings high
@@ -100,18 +99,18 @@ def name_factors(n_words: int) -> Words:
     return _odd(np.random.default_rng(0x6767_6D6C), n_words)
 
 
-def secret_factors(n_words: int) -> Words:
+def secret_factors(n_words: int) -> U64:
     """Return factors like those of names, others in every run."""
     return _odd(np.random.default_rng(), n_words)
 
 
-def _odd(rng: np.random.Generator, n: int) -> Words:
+def _odd(rng: np.random.Generator, n: int) -> U64:
     factors = rng.integers(0, 1 << 63, n, dtype=_U64) * _U64(2) + _U64(1)
     factors.flags.writeable = False
     return factors
 
 
-def hash_name(columns: Words) -> npt.NDArray[np.uint32]:
+def hash_name(columns: U64) -> U32:
     """Return a hash of the name in each row of `columns`, uint32[m]; 0 for blank."""
     hashed = (_mixed(columns) @ name_factors(columns.shape[1])) >> _U64(32)
     is_blank = (columns[:, 0] & _U64(0xFF)) == 0
@@ -119,11 +118,11 @@ def hash_name(columns: Words) -> npt.NDArray[np.uint32]:
     return np.asarray(np.where(is_blank, np.uint32(0), named))
 
 
-def _mixed(columns: Words) -> Words:
+def _mixed(columns: U64) -> U64:
     return columns ^ (columns >> _U64(32))
 
 
-def key_words(layout: RecordLayout) -> tuple[int, Words]:
+def key_words(layout: RecordLayout) -> tuple[int, U64]:
     """Return the first word that distinguishes patterns, and masks from there on."""
     mask = np.where(layout.key, np.uint8(0xFF), np.uint8(0)).view(_U64)
     used = np.flatnonzero(mask)
@@ -164,7 +163,7 @@ class PatternTable:
     def __len__(self) -> int:
         return int(self.struct.count)
 
-    def exemplars(self) -> Words:
+    def exemplars(self) -> U64:
         """Return the first record of each pattern, uint64[n, size / 8]."""
         return self._exemplars[: len(self)]
 
@@ -193,7 +192,7 @@ class PatternTable:
         s.exemplars, s.first_record = self._exemplars, self._first_record
 
 
-def _fill_slots(slots: Array, hashes: Words) -> None:
+def _fill_slots(slots: Array, hashes: U64) -> None:
     """Put patterns into an empty table by linear probing."""
     wrap = np.int64(len(slots) - 1)
     todo = np.arange(len(hashes))
@@ -209,8 +208,8 @@ def _fill_slots(slots: Array, hashes: Words) -> None:
 
 
 def merged(
-    tables: Sequence[tuple[Words, I64]], layout: RecordLayout
-) -> tuple[list[npt.NDArray[np.int32]], Words]:
+    tables: Sequence[tuple[U64, I64]], layout: RecordLayout
+) -> tuple[list[I32], U64]:
     """Return the number of each table's patterns among all, and all patterns.
 
     Numbers follow the order of first appearance in the file, so that it does not
@@ -233,9 +232,7 @@ def merged(
     return np.split(ids, ends), all_keys[rows]
 
 
-def _numbered(
-    keys: Words, mask: Words, order: Array
-) -> tuple[npt.NDArray[np.int32], Array]:
+def _numbered(keys: U64, mask: U64, order: Array) -> tuple[I32, Array]:
     """Return a number for each key, and the row where each one is first.
 
     Keys are equal where they are so under the mask; numbers follow `order`.
@@ -487,7 +484,7 @@ class RecordScan:
         self._columns = empty_columns(self._options, [])
         return columns
 
-    def pass_marks(self, first: int) -> npt.NDArray[np.bool_] | None:
+    def pass_marks(self, first: int) -> Bools | None:
         """Return which rows may begin a pass, by their names; None where none can.
 
         It is the name of row `first`, the first one in time. A trace that begins in
@@ -521,7 +518,7 @@ class RecordScan:
             return None
         return self.spread([table == key for table in tables], np.bool_)
 
-    def _marks_by_address(self, first: int) -> npt.NDArray[np.bool_] | None:
+    def _marks_by_address(self, first: int) -> Bools | None:
         """Return the rows with address and op of row `first`; None where unsound."""
         if self._columns.pattern is None:
             return None
@@ -553,7 +550,7 @@ class RecordScan:
                 return None
         return marks
 
-    def patterns(self) -> tuple[list[npt.NDArray[np.int32]], Words]:
+    def patterns(self) -> tuple[list[I32], U64]:
         """Return all patterns; see `merged`."""
         return merged([r.patterns() for r in self._readers], self._options.layout)
 

@@ -21,6 +21,7 @@ from ggscope.model.ggml.ops import (
 from ggscope.model.tables import (
     I64,
     NO_WAIT,
+    U64,
     AccessColumns,
     Accesses,
     Array,
@@ -48,7 +49,6 @@ from ggscope.readers.tensor.columns import (
     Tally,
     TensorFile,
     TensorOptions,
-    Words,
 )
 from ggscope.readers.tensor.layouts import (
     FIRST_EXTENSION_OP,
@@ -183,7 +183,7 @@ def assemble(
     strings: StringTable,
     patterns: Patterns,
     of_row: Array,
-    exemplars: Words,
+    exemplars: U64,
     chunked: ChunkedOps,
 ) -> Trace:
     """Return the whole trace.

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, distinct, ranked
+from ggscope.model.tables import I32, I64, Array, distinct, ranked
 from ggscope.readers.tensor.passes import Draft
 
 MAX_EXPERT = 1 << 15
@@ -52,7 +51,7 @@ def pass_of(draft: Draft, rows: I64) -> I64:
     return np.asarray(draft.rows.run_pass[run])
 
 
-def token_of(draft: Draft, rows: I64) -> npt.NDArray[np.int32]:
+def token_of(draft: Draft, rows: I64) -> I32:
     """Return the token of each row; the pass where tokens do not distinguish passes."""
     tokens = draft.passes.token
     number = pass_of(draft, rows)

@@ -1,11 +1,10 @@
 """How many experts compute, by the sizes of the tensors that hold the choice."""
 
 import numpy as np
-import numpy.typing as npt
 
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.routing import UNKNOWN_MORE
-from ggscope.model.tables import I64, Array, ranked
+from ggscope.model.tables import I64, Array, Bools, ranked
 from ggscope.readers.chunked import ChunkedOps
 from ggscope.readers.tensor.names import Patterns
 from ggscope.readers.tensor.passes import Draft
@@ -103,11 +102,11 @@ class ExpertSizes:
         return np.where(used < 0, unknown, np.where(all_compute, 0, more))
 
 
-def _starting(names: list[str], beginning: str) -> npt.NDArray[np.bool_]:
+def _starting(names: list[str], beginning: str) -> Bools:
     return np.array([name.startswith(beginning) for name in names], np.bool_)
 
 
-def _largest(patterns: Patterns, is_chosen: npt.NDArray[np.bool_]) -> I64:
+def _largest(patterns: Patterns, is_chosen: Bools) -> I64:
     """Return the largest access of each pattern to some tensors, 0 for none.
 
     The last row is that of "no pattern".
