@@ -31,7 +31,8 @@ import faulthandler, sys, time
 from pathlib import Path
 from ggscope.gui import app as app_module
 from ggscope.session.loader import LoadState
-from ggscope.session.settings import MemoryStore, Settings
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import MemoryStore
 import ggscope.render.gl.painter
 from ggscope.views.overview import OverviewView
 from ggscope.views.timeline.view import TimelineView

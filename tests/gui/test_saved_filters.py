@@ -108,7 +108,7 @@ def test_saved_filters_last_and_keep_their_number_bounded() -> None:
     again = Settings(store)
 
     assert len(again.saved_filters()) == 60
-    assert again.saved_filters()[3] == ("filter 03", "layer=3")
+    assert again.saved_filters()[-1] == ("filter 69", "layer=69")
     assert again.problems == []
 
 

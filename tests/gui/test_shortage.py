@@ -39,7 +39,8 @@ from pathlib import Path
 from ggscope.gui import app as app_module
 from ggscope.gui.single_instance.client import OpenOptions
 from ggscope.session.loader import LoadState
-from ggscope.session.settings import IniStore, MemoryStore, Settings
+from ggscope.session.settings import Settings
+from ggscope.session.settings_store import IniStore, MemoryStore
 import ggscope.views.details.view, ggscope.views.overview, ggscope.views.problems
 import ggscope.views.statistics.view, ggscope.views.table.view
 import ggscope.views.timeline.view

@@ -7,25 +7,24 @@ out-of-range values are ignored and reported, a broken file counts as empty.
 import contextlib
 import json
 import logging
-import math
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
-    Generic,
     Literal,
-    TypeVar,
-    get_args,
-    get_origin,
+    NamedTuple,
     get_type_hints,
 )
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from ggscope.session.settings_store import IniStore, MemoryStore
+from ggscope.json_types import from_json
+from ggscope.session.settings_store import MemoryStore
 
 if TYPE_CHECKING:
     from ggscope.analysis.rows.lanes import LaneState
@@ -38,18 +37,16 @@ WheelMode = Literal["scroll", "zoom"]
 LayoutName = Literal["dual", "grid", "single"]
 FigureTheme = Literal["print", "light", "dark"]
 BookmarkPlace = Literal["ask", "beside", "data"]
+Permille = Annotated[int, range(1, 1000)]
 FONT_SCALES = (75, 90, 100, 110, 125, 150, 175, 200)
 MAX_RECENT = 12
 MAX_PARTS = 64
 """Files of one session that the list of recent ones remembers."""
 RECENT_SEPARATOR = "\n"
-MAX_FILTERS = 60
-MAX_SHIFTS = 200
 MAX_LIMIT_MIB = 1 << 24
 MAX_TOKENS, MAX_THREADS = 1_000_000, 1024
 SYNC_MS = 1000
 """Changes are written after so long without another."""
-_MAX_TEXT = 1 << 20
 _MAX_HIDDEN = 1_000
 """Hidden lanes are remembered where they are no more than these."""
 
@@ -59,7 +56,7 @@ class Appearance:
     """How the program looks. `font_scale` is in per cent, 75 to 200."""
 
     theme: ThemeName = "system"
-    font_scale: int = 100
+    font_scale: Annotated[int, range(75, 201)] = 100
     reduced_motion: bool = False
 
 
@@ -108,7 +105,7 @@ class Layout:
     """
 
     name: LayoutName = "dual"
-    cells: tuple[str, ...] = (
+    cells: tuple[str, str, str, str, str, str] = (
         "timeline",
         "table",
         "graph",
@@ -116,12 +113,12 @@ class Layout:
         "heatmap",
         "timeline",
     )
-    splits: tuple[int, ...] = (650, 500, 500)
+    splits: tuple[Permille, Permille, Permille] = (650, 500, 500)
     shows_details: bool = True
     shows_details_narrow: bool = False
     shows_drawer: bool = False
-    right_width: int = 320
-    bottom_height: int = 0
+    right_width: Annotated[int, range(180, 4001)] = 320
+    bottom_height: Annotated[int, range(4001)] = 0
     bottom_tab: str = "statistics"
     floating: tuple[str, ...] = ()
     float_places: tuple[str, ...] = ()
@@ -176,7 +173,7 @@ class Filters:
 class Memory:
     """How much memory a file may take: `limit_mib`, 0 = what the system has."""
 
-    limit_mib: int = 0
+    limit_mib: Annotated[int, range(MAX_LIMIT_MIB + 1)] = 0
 
     @property
     def limit_bytes(self) -> int:
@@ -191,8 +188,8 @@ class Capture:
     programs: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     prompt: str = "Once upon a time"
-    tokens: int = 128
-    threads: int = 1
+    tokens: Annotated[int, range(1, MAX_TOKENS + 1)] = 128
+    threads: Annotated[int, range(1, MAX_THREADS + 1)] = 1
     more: str = ""
     folder: str = ""
 
@@ -218,40 +215,31 @@ class Plugins:
     folder: str = ""
 
 
-_RANGES: Mapping[tuple[str, str], tuple[int, int]] = {
-    ("appearance", "font_scale"): (75, 200),
-    ("layout", "right_width"): (180, 4000),
-    ("layout", "bottom_height"): (0, 4000),
-    ("memory", "limit_mib"): (0, MAX_LIMIT_MIB),
-    ("capture", "tokens"): (1, MAX_TOKENS),
-    ("capture", "threads"): (1, MAX_THREADS),
+class SharedList(NamedTuple):
+    """A list of texts, newest first, that all windows add to and remove from.
+
+    `key` : what a text is about; a newer text of the same key replaces the older.
+    """
+
+    max_items: int = MAX_RECENT
+    key: Callable[[str], str] = str
+
+    def added(self, texts: tuple[str, ...], text: str) -> tuple[str, ...]:
+        """Return the list with `text` at its head."""
+        return (text, *self.removed(texts, self.key(text)))[: self.max_items]
+
+    def removed(self, texts: tuple[str, ...], key: str) -> tuple[str, ...]:
+        """Return the list without the text of `key`."""
+        return tuple(text for text in texts if self.key(text) != key)
+
+
+SHARED_LISTS: Mapping[str, SharedList] = {
+    "files/recent": SharedList(),
+    "files/trusted": SharedList(),
+    "files/shifts": SharedList(200, lambda row: row.rpartition(RECENT_SEPARATOR)[0]),
+    "filters/saved": SharedList(60, lambda row: row.partition("\t")[0]),
+    "filters/queries": SharedList(),
 }
-_LENGTHS: Mapping[tuple[str, str], int] = {
-    ("layout", "cells"): 6,
-    ("layout", "splits"): 3,
-}
-
-_MAX_ITEMS = {("files", "shifts"): MAX_SHIFTS, ("filters", "saved"): MAX_FILTERS}
-"""Of lists that may be longer than `MAX_RECENT`."""
-_MERGED = {"files/recent", "files/trusted", "filters/saved", "filters/queries"}
-"""Lists to which every window adds."""
-
-_T = TypeVar("_T")
-
-
-class _Topic(Generic[_T]):
-    """A topic as an attribute of the settings: the values that hold now."""
-
-    def __init__(self, kind: type[_T]) -> None:
-        self.kind = kind
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, settings: "Settings", owner: type) -> _T:
-        value = settings._topics[self._name]
-        assert isinstance(value, self.kind)
-        return value
 
 
 class Settings(QObject):
@@ -268,18 +256,18 @@ class Settings(QObject):
     data_folder : where the user's own data are kept, None = nowhere.
     """
 
-    appearance = _Topic(Appearance)
-    drawing = _Topic(Drawing)
-    tables = _Topic(Tables)
-    layout = _Topic(Layout)
-    window = _Topic(Window)
-    files = _Topic(Files)
-    bookmarks = _Topic(Bookmarks)
-    filters = _Topic(Filters)
-    memory = _Topic(Memory)
-    capture = _Topic(Capture)
-    figures = _Topic(Figures)
-    plugins = _Topic(Plugins)
+    appearance: Appearance
+    drawing: Drawing
+    tables: Tables
+    layout: Layout
+    window: Window
+    files: Files
+    bookmarks: Bookmarks
+    filters: Filters
+    memory: Memory
+    capture: Capture
+    figures: Figures
+    plugins: Plugins
 
     changed = Signal(object)  # name of the topic
     store_failed = Signal(str)  # why nothing is stored; once
@@ -297,19 +285,24 @@ class Settings(QObject):
         self.is_safe = is_safe
         self.data_folder = None if is_safe else data_folder
         self.store = MemoryStore() if is_safe or store is None else store
-        if isinstance(self.store, IniStore):
-            self.store.merge = merged
         self.problems = [self.store.problem] if self.store.problem else []
-        self._topics: dict[str, Any] = {
-            name: self._load(name, kind) for name, kind in _KINDS.items()
-        }
-        self._note_unknown()
+        self._set_defaults()
+        for key, stored in self.store.values.items():
+            if key in _TYPES:
+                try:
+                    self._set(key, _checked(key, stored))
+                except _INVALID:
+                    self._ignore(key, stored)
+            elif not key.startswith("lanes/"):
+                self.problems.append(f"unknown setting {key[:80]}; it is ignored.")
         self._has_failed = False
         self._sync_later = QTimer(self)
         self._sync_later.setSingleShot(True)
         self._sync_later.setInterval(SYNC_MS)
         self._sync_later.timeout.connect(self._on_due)
         self._written.connect(self._on_written, Qt.ConnectionType.QueuedConnection)
+
+    # -- the store -----------------------------------------------------------------
 
     def sync(self) -> None:
         """Write what has changed, now; report once where that is not possible."""
@@ -332,47 +325,91 @@ class Settings(QObject):
             self.problems.append(damage)
             self.store_failed.emit(damage)
         if not problem:
-            for topic in sorted({key.partition("/")[0] for key in _MERGED}):
-                self._take_over(topic)
-        if problem and not self._has_failed:
+            for key in SHARED_LISTS:
+                self._take_list(key)
+        elif not self._has_failed:
             logger.warning("%s", problem)
-            self._has_failed = True
             self.store_failed.emit(problem)
-        elif not problem:
-            self._has_failed = False
+        self._has_failed = bool(problem)
+
+    def _take_list(self, key: str) -> None:
+        if self._set(key, _texts(key, self.store.values.get(key))):
+            self.changed.emit(key.partition("/")[0])
+
+    def _set(self, key: str, value: object) -> bool:
+        """Set one field and return whether it is new."""
+        topic, _, name = key.partition("/")
+        old = getattr(self, topic)
+        is_new = bool(value != getattr(old, name))
+        if is_new:
+            setattr(self, topic, replace(old, **{name: value}))
+        return is_new
+
+    def _set_defaults(self) -> None:
+        for topic, kind in _TOPICS.items():
+            setattr(self, topic, kind())
+
+    def _ignore(self, key: str, stored: str) -> None:
+        text = f"invalid value for setting {key}: {stored[:60]!r}"
+        logger.warning("%s; the default is used", text)
+        self.problems.append(text + "; the default is used.")
+
+    # -- changes -------------------------------------------------------------------
 
     def change(self, topic: str, **values: object) -> None:
         """Replace fields of a topic, store them, and emit `changed`.
 
         Raises
         ------
-        KeyError, TypeError
+        AttributeError
             If there is no such topic or field: a fault of the program.
         """
-        old = self._topics[topic]
-        new = replace(old, **values)
-        if new == old:
-            return
-        self._topics[topic] = new
-        for name, value in asdict(new).items():
-            if value != getattr(old, name):
-                self.store.put(f"{topic}/{name}", json.dumps(value))
+        changes = {f"{topic}/{name}": value for name, value in values.items()}
+        new = [key for key, value in changes.items() if self._set(key, value)]
+        for key in new:
+            self.store.edit(key, partial(_as_stored, json.dumps(changes[key])))
+        if new:
+            self._sync_later.start()
+            self.changed.emit(topic)
+
+    def add(self, key: str, text: str) -> None:
+        """Put a text at the head of one of `SHARED_LISTS`."""
+        self._edit_list(key, lambda texts: SHARED_LISTS[key].added(texts, text))
+
+    def remove(self, key: str, item: str) -> None:
+        """Take the text about `item` off one of `SHARED_LISTS`."""
+        self._edit_list(key, lambda texts: SHARED_LISTS[key].removed(texts, item))
+
+    def _edit_list(
+        self, key: str, edit: Callable[[tuple[str, ...]], tuple[str, ...]]
+    ) -> None:
+        # An edit, not the list that it gives here: other windows edit it as well.
+        self.store.edit(key, lambda stored: json.dumps(edit(_texts(key, stored))))
         self._sync_later.start()
-        self.changed.emit(topic)
+        self._take_list(key)
+
+    def reset(self) -> None:
+        """Go back to the defaults everywhere."""
+        self.store.clear()
+        self._set_defaults()
+        self._sync_later.start()
+        for topic in _TOPICS:
+            self.changed.emit(topic)
+
+    # -- files and filters -----------------------------------------------------------
 
     def add_recent(self, path: Path, *more: Path) -> None:
         """Put a file, or several that were opened as one, at the head of the list."""
-        text = RECENT_SEPARATOR.join(map(str, (path, *more[:MAX_PARTS])))
-        others = [p for p in self.files.recent if p != text]
-        self.change(
-            "files", recent=(text, *others)[:MAX_RECENT], folder=str(path.parent)
-        )
+        self.change("files", folder=str(path.parent))
+        paths = (path, *more[:MAX_PARTS])
+        self.add("files/recent", RECENT_SEPARATOR.join(map(str, paths)))
 
     def forget_recent(self, path: str | None = None) -> None:
         """Take one file, or all, off the list of recent ones."""
-        recent = self.files.recent
-        others = () if path is None else tuple(p for p in recent if p != path)
-        self.change("files", recent=others)
+        if path is None:
+            self.change("files", recent=())
+        else:
+            self.remove("files/recent", path)
 
     def shifts_of(self, opened: Path) -> dict[Path, str]:
         """Return what is added to the times of the files of a session."""
@@ -382,31 +419,27 @@ class Settings(QObject):
 
     def set_shift(self, opened: Path, file: Path, by: str) -> None:
         """Store what is added to the times of a file; "" = nothing any more."""
-        key = f"{opened.absolute()}{RECENT_SEPARATOR}{file}{RECENT_SEPARATOR}"
-        others = tuple(row for row in self.files.shifts if not row.startswith(key))
-        new = (key + by,) if by else ()
-        self.change("files", shifts=(*new, *others)[:MAX_SHIFTS])
+        key = f"{opened.absolute()}{RECENT_SEPARATOR}{file}"
+        if by:
+            self.add("files/shifts", f"{key}{RECENT_SEPARATOR}{by}")
+        else:
+            self.remove("files/shifts", key)
 
     def saved_filters(self) -> tuple[tuple[str, str], ...]:
         """Return (name, expression) of the saved filters in order of the names."""
-        lines = (line.partition("\t") for line in self.filters.saved)
-        by_name = {name: text for name, tab, text in lines if name and tab}
-        return tuple(sorted(by_name.items(), key=lambda pair: pair[0].casefold()))
+        rows = (row.partition("\t") for row in self.filters.saved)
+        pairs = ((name, text) for name, tab, text in rows if name and tab)
+        return tuple(sorted(pairs, key=lambda pair: pair[0].casefold()))
 
     def save_filter(self, name: str, expression: str) -> None:
         """Store a filter under a name; one of the same name is replaced."""
-        clean = " ".join(name.split())[:80]
-        self._store_filters({**dict(self.saved_filters()), clean: expression})
+        self.add("filters/saved", f"{' '.join(name.split())[:80]}\t{expression}")
 
     def forget_filter(self, name: str) -> None:
         """Remove a saved filter."""
-        filters = dict(self.saved_filters())
-        filters.pop(name, None)
-        self._store_filters(filters)
+        self.remove("filters/saved", name)
 
-    def _store_filters(self, filters: Mapping[str, str]) -> None:
-        lines = sorted(map("\t".join, filters.items()), key=str.casefold)
-        self.change("filters", saved=tuple(lines[:MAX_FILTERS]))
+    # -- lanes -----------------------------------------------------------------------
 
     def lane_state(self, reader_id: str) -> "LaneState":
         """Return how lanes of this format were arranged last."""
@@ -414,12 +447,12 @@ class Settings(QObject):
         from ggscope.analysis.rows.lane_state import read_lane_state
         from ggscope.analysis.rows.lanes import LaneState
 
-        text = self.store.get(f"lanes/{reader_id}")
+        text = self.store.values.get(f"lanes/{reader_id}")
         if text is None:
             return LaneState()
         try:
-            return read_lane_state(json.loads(str(text)[:_MAX_TEXT]))
-        except (ValueError, TypeError, KeyError, RecursionError):
+            return read_lane_state(json.loads(text))
+        except (*_INVALID, KeyError):
             self._ignore(f"lanes/{reader_id}", text)
             return LaneState()
 
@@ -428,108 +461,38 @@ class Settings(QObject):
         from ggscope.analysis.rows.lane_state import lane_state_data
 
         few = state.hidden if len(state.hidden) <= _MAX_HIDDEN else frozenset()
-        common = replace(state, hidden=few, names=())
-        self.store.put(f"lanes/{reader_id}", json.dumps(lane_state_data(common)))
+        text = json.dumps(lane_state_data(replace(state, hidden=few, names=())))
+        self.store.edit(f"lanes/{reader_id}", partial(_as_stored, text))
         self._sync_later.start()
 
-    def reset(self) -> None:
-        """Go back to the defaults everywhere."""
-        self.store.clear()
-        self._topics = {name: kind() for name, kind in _KINDS.items()}
-        self._sync_later.start()
-        for name in _KINDS:
-            self.changed.emit(name)
 
-    def _load(self, topic: str, kind: type[_T]) -> _T:
-        values: dict[str, object] = {}
-        hints = get_type_hints(kind)
-        for f in fields(kind):  # type: ignore[arg-type]  # all topics are dataclasses
-            key = f"{topic}/{f.name}"
-            stored = self.store.get(key)
-            if stored is None:
-                continue
-            try:
-                values[f.name] = _checked(topic, f.name, hints[f.name], stored)
-            except (ValueError, TypeError, RecursionError, OverflowError):
-                self._ignore(key, stored)
-        return kind(**values)
-
-    def _take_over(self, topic: str) -> None:
-        old = self._topics[topic]
-        values = {f.name: getattr(self._load(topic, type(old)), f.name)
-                  for f in fields(old) if f"{topic}/{f.name}" in _MERGED}  # fmt: skip
-        new = replace(old, **values)
-        if new != old:
-            self._topics[topic] = new
-            self.changed.emit(topic)
-
-    def _ignore(self, key: str, stored: object) -> None:
-        text = f"invalid value for setting {key}: {str(stored)[:60]!r}"
-        logger.warning("%s; the default is used", text)
-        self.problems.append(text + "; the default is used.")
-
-    def _note_unknown(self) -> None:
-        known = {
-            f"{topic}/{f.name}" for topic, kind in _KINDS.items() for f in fields(kind)
-        }
-        for key in self.store.keys():  # noqa: SIM118 - a store is no mapping
-            if key not in known and not key.startswith("lanes/"):
-                self.problems.append(f"unknown setting {key[:80]}; it is ignored.")
-
-
-_KINDS: Mapping[str, type] = {
-    name: topic.kind for name, topic in vars(Settings).items() if type(topic) is _Topic
+_TOPICS: Mapping[str, type] = Settings.__annotations__
+_TYPES: Mapping[str, Any] = {
+    f"{topic}/{name}": hint
+    for topic, kind in _TOPICS.items()
+    for name, hint in get_type_hints(kind, include_extras=True).items()
 }
-"""Topic -> the class of its values."""
+"""What a field may hold, by its key in the store."""
+_INVALID = (ValueError, TypeError, RecursionError, OverflowError)
 
 
-def _checked(topic: str, name: str, hint: object, stored: str) -> object:
-    """Return the stored text as a value of type `hint`, or raise ValueError."""
-    value = json.loads(stored[:_MAX_TEXT])
-    kind = get_origin(hint) or hint
-    if kind is Literal:
-        is_valid = isinstance(value, str) and value in get_args(hint)
-    elif kind is tuple:
-        item, length = get_args(hint)[0], _LENGTHS.get((topic, name))
-        is_valid = isinstance(value, list) and all(type(x) is item for x in value)
-        is_valid = is_valid and length in (None, len(value))
-        is_valid = is_valid and (item is not int or all(0 < x < 1000 for x in value))
-    else:
-        low, high = _RANGES.get((topic, name), (-math.inf, math.inf))
-        is_valid = type(value) is kind and (kind is not int or low <= value <= high)
-    if not is_valid:
-        raise ValueError(value)
-    if kind is tuple:
-        return tuple(value[: _MAX_ITEMS.get((topic, name), MAX_RECENT)])
-    return value
+def _checked(key: str, stored: str) -> Any:
+    """Return a stored text as a value of its field, or raise one of `_INVALID`."""
+    value = json.loads(stored)
+    if isinstance(value, list):
+        value = value[: SHARED_LISTS.get(key, SharedList()).max_items]
+    return from_json(value, _TYPES[key])
 
 
-def merged(key: str, base: str | None, mine: str, theirs: str) -> str:
-    """Return a setting that two processes have changed; see `settings_store.Merge`.
-
-    Lists keep what each of the two added and lose what each removed; of anything
-    else this process's value holds.
-    """
-    if key not in _MERGED:
-        return mine
-    # By name: of filters what stands before the tab, else the text itself.
-    old, ours, others = (
-        {text.partition("\t")[0] if key == "filters/saved" else text: text
-         for text in _texts(stored)} for stored in (base or "[]", mine, theirs)
-    )  # fmt: skip
-    new = {name: text for name, text in ours.items() if old.get(name) != text}
-    first = next(iter(ours), "")
-    if key == "files/recent" and ours and first != next(iter(old), None):
-        new = {first: first, **new}  # opened last, also where it was in the list before
-    rest = {n: text for n, text in others.items() if n in ours or n not in old}
-    limit = MAX_FILTERS if key == "filters/saved" else MAX_RECENT
-    return json.dumps(list({**new, **rest, **new}.values())[:limit])
-
-
-def _texts(stored: str) -> list[str]:
-    """Return a stored list of texts; anything else counts as an empty one."""
+def _texts(key: str, stored: str | None) -> tuple[str, ...]:
+    """Return a stored list; one that is missing or invalid counts as empty."""
     try:
-        value = json.loads(stored[:_MAX_TEXT])
-    except (ValueError, RecursionError):
-        return []
-    return [x for x in value if isinstance(x, str)] if isinstance(value, list) else []
+        texts: tuple[str, ...] = _checked(key, stored or "[]")
+    except _INVALID:
+        return ()
+    return texts
+
+
+def _as_stored(text: str, _: str | None) -> str:
+    """Return `text`, whatever is stored."""
+    return text

@@ -326,7 +326,7 @@ class SqlView(View):
         others = (query for query in self._earlier if query != sql)
         self._earlier = (sql, *others)[:MAX_RECENT]
         if self._settings is not None:
-            self._settings.change("filters", queries=self._earlier)
+            self._settings.add("filters/queries", sql)
         self._fill_history()
 
     def _queries(self) -> list[str]:

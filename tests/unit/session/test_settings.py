@@ -70,18 +70,6 @@ def test_unknown_key_is_reported() -> None:
         assert new_statements("\n".join(settings.problems), "\n".join(known.problems))
 
 
-@pytest.mark.parametrize(
-    "claim",
-    ["invalid value for setting *: *", "; the default is used."],
-)
-def test_value_is_reported_not_to_fit_where_it_does_not(claim: str) -> None:
-    def message_of(size: int) -> str:
-        settings = Settings(MemoryStore({"appearance/font_scale": str(size)}))
-        return "\n".join(settings.problems)
-
-    assert new_statements(message_of(401), message_of(150))
-
-
 def test_safe_mode_neither_reads_nor_writes() -> None:
     store = MemoryStore({"appearance/theme": '"light"'})
 
@@ -89,7 +77,7 @@ def test_safe_mode_neither_reads_nor_writes() -> None:
     settings.change("appearance", font_scale=150)
 
     assert settings.appearance.theme == "system"
-    assert store.keys() == ["appearance/theme"]
+    assert list(store.values) == ["appearance/theme"]
 
 
 def test_recent_files_are_newest_first_and_few() -> None:
@@ -158,26 +146,6 @@ def test_ini_file_keeps_values(tmp_path: Path) -> None:
     assert again.layout.name == "grid"
     assert again.files.recent == settings.files.recent
     assert again.problems == []
-
-
-def test_serialised_objects_in_the_file_are_set_aside(tmp_path: Path) -> None:
-    path = tmp_path / "ggscope.ini"
-    path.write_text("[appearance]\ntheme=@Variant(\\0\\0\\0\\x7f\\0\\0)\n")
-
-    settings = Settings(IniStore(path))
-
-    assert settings.appearance == Appearance()
-    assert (tmp_path / "ggscope.ini.broken").exists()
-
-
-def test_folder_in_place_of_the_file_is_no_obstacle(tmp_path: Path) -> None:
-    path = tmp_path / "ggscope.ini"
-    path.mkdir()
-
-    settings = Settings(IniStore(path))
-    settings.change("appearance", theme="dark")
-
-    assert settings.appearance.theme == "dark"
 
 
 _LINES = st.one_of(

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QSettings
 from pytestqt.qtbot import QtBot
 
-from ggscope.session.settings import MAX_RECENT, Settings, merged
+from ggscope.session.settings import MAX_RECENT, Settings
 from ggscope.session.settings_store import IniStore, default_path
-from statements import new_statement, new_statements
+from statements import new_statements
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -41,13 +42,13 @@ def test_qsettings_of_earlier_versions_reads_and_writes_the_same_file(
         path.unlink(missing_ok=True)
     store, qt = IniStore(ours), QSettings(str(theirs), ini)
     for key, text in values.items():
-        store.put(key, text)
+        store.edit(key, lambda _, text=text: text)
         qt.setValue(key, text)
     store.sync()
     qt.sync()
 
     for read in (IniStore(ours), IniStore(theirs)):
-        assert {key: read.get(key) for key in read.keys()} == values  # noqa: SIM118
+        assert read.values == values
     read_back = QSettings(str(ours), ini)
     assert {key: read_back.value(key) for key in read_back.allKeys()} == values
 
@@ -128,16 +129,17 @@ def test_link_to_the_file_stays(tmp_path: Path) -> None:
     assert "dark" in (tmp_path / "dotfiles" / "ggscope.ini").read_text()
 
 
-def test_pipe_in_place_of_the_file_does_not_hold_up_the_start(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "ggscope.ini")
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_pipe_or_folder_in_place_of_the_file_does_not_hold_up_the_start(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "ggscope.ini")
 
     settings = Settings(IniStore(tmp_path / "ggscope.ini"))
     settings.change("appearance", theme="dark")
 
-    refused = settings.store.sync()
+    assert settings.store.sync()
     assert settings.appearance.theme == "dark"
-    (tmp_path / "ggscope.ini").unlink()
-    assert new_statement(refused, settings.store.sync())
 
 
 def test_windows_keep_what_the_other_stores(tmp_path: Path, qtbot: QtBot) -> None:
@@ -185,24 +187,64 @@ def test_changes_of_a_window_come_back_from_the_thread_that_writes(
 
 
 @pytest.mark.parametrize(
-    ("base", "mine", "theirs", "expected"),
+    ("start", "mine", "theirs", "expected"),
     [
-        ("[]", '["a"]', '["b"]', '["a", "b"]'),
-        ('["a", "b"]', '["b", "a"]', '["c", "a", "b"]', '["b", "c", "a"]'),
-        ('["a", "b"]', '["a"]', '["c", "a", "b"]', '["c", "a"]'),
-        ('["a"]', "[]", '["b", "a"]', '["b"]'),
-        ('["a"]', '["a", "b"]', '["a", "b"]', '["b", "a"]'),
-        ("nonsense", '["a"]', "[1]", '["a"]'),
+        ("", "+a", "+b", "a b"),
+        ("ab", "+b", "+c", "b c a"),
+        ("ab", "-b", "+c", "c a"),
+        ("a", "-a", "+b", "b"),
+        ("a", "+b", "+b", "b a"),
+        ("ab", "-a-b+c", "+a", "c"),
     ],
 )
-def test_lists_keep_what_both_added(
-    base: str, mine: str, theirs: str, expected: str
+def test_lists_have_what_both_windows_added_and_not_what_one_removed(
+    tmp_path: Path, start: str, mine: str, theirs: str, expected: str
 ) -> None:
-    assert merged("files/recent", base, mine, theirs) == expected
+    def edit(settings: Settings, text: str) -> None:
+        for sign, item in zip(text[::2], text[1::2], strict=True):
+            (settings.add if sign == "+" else settings.remove)("files/trusted", item)
+
+    path = tmp_path / "ggscope.ini"
+    first = Settings(IniStore(path))
+    edit(first, "".join(f"+{item}" for item in reversed(start)))
+    first.sync()
+    ours, others = Settings(IniStore(path)), Settings(IniStore(path))
+
+    edit(ours, mine)
+    edit(others, theirs)
+    others.sync()
+    ours.sync()
+
+    assert ours.files.trusted == tuple(expected.split())
+    assert Settings(IniStore(path)).files.trusted == ours.files.trusted
 
 
-def test_other_values_are_those_of_the_last_to_write() -> None:
-    assert merged("layout/cells", '["a"]', '["b"]', '["c"]') == '["b"]'
+def test_a_single_value_is_that_of_the_last_to_write_it(tmp_path: Path) -> None:
+    path = tmp_path / "ggscope.ini"
+    one, two = Settings(IniStore(path)), Settings(IniStore(path))
+
+    one.change("appearance", theme="dark", font_scale=150)
+    two.change("appearance", theme="light")
+    one.sync()
+    two.sync()
+
+    again = Settings(IniStore(path)).appearance
+    assert (again.theme, again.font_scale) == ("light", 150)
+
+
+def test_edits_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.write_text("in the way")
+    settings = Settings(IniStore(folder / "ggscope.ini"))
+    settings.save_filter("a", "op=ADD")
+    assert settings.store.sync()
+    settings.save_filter("b", "op=MUL")
+
+    folder.unlink()
+
+    assert settings.store.sync() == ""
+    stored = Settings(IniStore(folder / "ggscope.ini")).saved_filters()
+    assert [name for name, _ in stored] == ["a", "b"]
 
 
 def test_full_list_stays_within_its_length(tmp_path: Path) -> None:

@@ -481,8 +481,7 @@ class Document(QWidget):
     def _on_message_dismissed(self, message: Message, is_used: bool) -> None:
         """Do not repeat how a format is detected that the user has accepted."""
         if message.key == _GUESS and self._guessed and not is_used:
-            trusted = {*self._settings.files.trusted, self._guessed}
-            self._settings.change("files", trusted=tuple(sorted(trusted)))
+            self._settings.add("files/trusted", self._guessed)
             self._guessed = ""
 
     def _on_alarm_closed(self) -> None:

@@ -45,7 +45,11 @@ def with_known_cells(layout: Layout) -> Layout:
         good = len(set(part)) == len(part) and known.issuperset(part)
         cells += part if good else default[first:last]
     floating = tuple(i for i in dict.fromkeys(layout.floating) if i in FLOATABLE)
-    return replace(layout, cells=tuple(cells), floating=floating)
+    return replace(
+        layout,
+        cells=tuple(cells),  # type: ignore[arg-type]  # as many as the default
+        floating=floating,
+    )
 
 
 def placed_cells(layout: Layout, has_data: Callable[[str], bool]) -> dict[int, str]:
