@@ -20,15 +20,15 @@ import stat
 import sys
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
 import ggscope
 from ggscope.gui.single_instance.startup import given_token, is_token
+from ggscope.json_types import from_json
 
 logger = logging.getLogger(__name__)
 
@@ -41,24 +41,13 @@ REPLY_TIMEOUT_S = 2.0
 STARTUP_TIMEOUT_S = 20.0
 """How long an instance may take to start before it has to reply."""
 
-_VERSION = 2
+_VERSION = 3
 _POLL_S = 0.05
-_MAX_NAME_BYTES = 4096
 _MAX_PATH_BYTES = 100
 """Bytes of a socket's path; systems allow 103 or 107."""
 _STARTING, _READY = b"starting", b"open"
 """Content of the lock file."""
 _NO_REPLY = "the open window does not respond; a new window opens."
-_OPTIONS = {
-    "reader": str | None,
-    "pairs": [(str, str)],
-    "range": str,
-    "force": bool,
-    "with": [str],
-    "shifts": [(str, str)],
-}
-_REQUEST = {"ggscope": int, "files": [str], "options": object, "activation": str}
-"""Shapes of the JSON; see `_fits`."""
 _PROCESS_LOCAL = ("/dev", "/proc")
 """Paths below these name other files in another process."""
 
@@ -152,24 +141,9 @@ def _can_be_sent(path: Path) -> bool:
 
 def encode(request: OpenRequest) -> bytes:
     """Return the line of JSON that `decode` reads."""
-    options = request.options
-    fields: dict[str, object] = {
-        "ggscope": _VERSION,
-        "files": list(map(str, request.files)),
-        "options": None,
-        "activation": request.activation,
-    }
-    if options is not None:
-        fields["options"] = {
-            "reader": options.reader_id,
-            "pairs": list(map(list, options.reader_options)),
-            "range": options.time_range,
-            "force": options.is_forced,
-            "with": list(map(str, options.more)),
-            "shifts": list(map(list, options.shifts)),
-        }
+    fields = {"ggscope": _VERSION, **asdict(request)}
     # ASCII keeps file names that are not UTF-8: they are escaped surrogates.
-    return json.dumps(fields).encode("ascii") + b"\n"
+    return json.dumps(fields, default=str).encode("ascii") + b"\n"
 
 
 def decode(data: bytes) -> OpenRequest:
@@ -186,54 +160,12 @@ def decode(data: bytes) -> OpenRequest:
         message = json.loads(data)
     except (ValueError, RecursionError):
         raise ValueError("not JSON") from None
-    version = message.get("ggscope") if isinstance(message, dict) else None
-    if version != _VERSION:
+    if not isinstance(message, dict) or message.pop("ggscope", None) != _VERSION:
         raise ValueError("other protocol version")
-    fields = message.get("options")
-    if not _fits(message, _REQUEST) or not (fields is None or _fits(fields, _OPTIONS)):
-        raise ValueError("unexpected, missing or invalid fields")
-    if not is_token(message["activation"]):
+    request: OpenRequest = from_json(message, OpenRequest)
+    if not is_token(request.activation):
         raise ValueError("invalid activation token")
-    options = None
-    if fields is not None:
-        options = OpenOptions(
-            fields["reader"],
-            tuple(map(tuple, fields["pairs"])),
-            fields["range"],
-            fields["force"],
-            _paths(fields["with"]),
-            tuple(map(tuple, fields["shifts"])),
-        )
-    return OpenRequest(_paths(message["files"]), options, message["activation"])
-
-
-def _fits(value: object, shape: Any) -> bool:
-    """Return whether JSON has a shape: type, [of each], (of two), {name: shape}."""
-    if isinstance(shape, dict):
-        return (
-            isinstance(value, dict)
-            and value.keys() == shape.keys()
-            and all(_fits(value[name], shape[name]) for name in shape)
-        )
-    if isinstance(shape, tuple):
-        return isinstance(value, list) and list(map(type, value)) == list(shape)
-    if isinstance(shape, list):
-        return isinstance(value, list) and all(_fits(item, shape[0]) for item in value)
-    return isinstance(value, shape)
-
-
-def _paths(texts: list[str]) -> tuple[Path, ...]:
-    if not all(map(_is_absolute_path, texts)):
-        raise ValueError("a path is relative, too long or invalid")
-    return tuple(map(Path, texts))
-
-
-def _is_absolute_path(text: str) -> bool:
-    try:
-        is_short = len(os.fsencode(text)) <= _MAX_NAME_BYTES
-    except UnicodeEncodeError:
-        return False
-    return is_short and os.path.isabs(text) and "\0" not in text
+    return request
 
 
 def reply(is_accepted: bool, reason: str = "") -> bytes:
@@ -337,26 +269,20 @@ def acquire(path: Path) -> InstanceLock | None:
     """
     only_a_file = os.O_CLOEXEC | os.O_NOFOLLOW
     lock_fd = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT | only_a_file, 0o600)
-    try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock_fd)
-        return None
-    except OSError:
-        os.close(lock_fd)
-        raise
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.pwrite(lock_fd, _STARTING, 0)
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()  # left by a process that was killed
+        path.unlink(missing_ok=True)  # left by a process that was killed
         listener.bind(os.fsencode(path))
         path.chmod(0o600)
         listener.listen(64)
         listener.setblocking(False)
-    except OSError:
+    except OSError as error:
         listener.close()
         os.close(lock_fd)
+        if isinstance(error, BlockingIOError):
+            return None
         raise
     return InstanceLock(path, lock_fd, listener)
 
@@ -405,40 +331,37 @@ def _send_or_acquire(data: bytes, path: Path) -> HandoverResult:
         lock = acquire(path)
         too_many = "too many files for the open window; a new window opens."
         return HandoverResult(lock=lock, notice="" if lock else too_many)
-    deadline = _Deadline(path)
-    while not deadline.is_over():
+    begin = last_start = time.monotonic()
+
+    def is_late() -> bool:
+        """Return whether the instance should have replied; it may start meanwhile."""
+        nonlocal last_start
+        now = time.monotonic()
+        if now < begin + STARTUP_TIMEOUT_S and _is_starting(path):
+            last_start = now
+        return now > last_start + REPLY_TIMEOUT_S
+
+    while not is_late():
         lock = acquire(path)
         if lock is not None:
             return HandoverResult(lock=lock)
-        result = _send(data, path, deadline)
+        result = _send(data, path, is_late)
         if result is not None:
             return result
         time.sleep(_POLL_S)
     return HandoverResult(notice=_NO_REPLY)
 
 
-class _Deadline:
-    """When a client stops waiting for a reply; extended while the instance starts."""
-
-    def __init__(self, path: Path) -> None:
-        self._lock_path = _lock_path(path)
-        self._begin = time.monotonic()
-        self._until = self._begin + REPLY_TIMEOUT_S
-
-    def is_over(self) -> bool:
-        now = time.monotonic()
-        if now < self._begin + STARTUP_TIMEOUT_S and self._is_starting():
-            self._until = now + REPLY_TIMEOUT_S
-        return now > self._until
-
-    def _is_starting(self) -> bool:
-        try:
-            return self._lock_path.read_bytes() == _STARTING
-        except OSError:
-            return False
+def _is_starting(path: Path) -> bool:
+    try:
+        return _lock_path(path).read_bytes() == _STARTING
+    except OSError:
+        return False
 
 
-def _send(data: bytes, path: Path, deadline: _Deadline) -> HandoverResult | None:
+def _send(
+    data: bytes, path: Path, is_late: Callable[[], bool]
+) -> HandoverResult | None:
     """Send a request and wait for the reply; None = nothing listens, try again."""
     received = b""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -454,7 +377,7 @@ def _send(data: bytes, path: Path, deadline: _Deadline) -> HandoverResult | None
                 try:
                     chunk = connection.recv(4096)
                 except TimeoutError:
-                    if deadline.is_over():
+                    if is_late():
                         return HandoverResult(notice=_NO_REPLY)
                     continue
                 if not chunk:

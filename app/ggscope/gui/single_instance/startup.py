@@ -104,15 +104,6 @@ class _Screens(ctypes.Structure):
     )
 
 
-class _Atom(ctypes.Structure):
-    """xcb_intern_atom_reply_t."""
-
-    _fields_ = (
-        ("head", ctypes.c_uint8 * 8),
-        ("atom", ctypes.c_uint32),
-    )
-
-
 def _library() -> ctypes.CDLL:
     xcb, pointer = ctypes.CDLL("libxcb.so.1"), ctypes.c_void_p
     byte, word, long = ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32
@@ -122,9 +113,7 @@ def _library() -> ctypes.CDLL:
         "xcb_get_setup": (ctypes.c_void_p, pointer),
         "xcb_setup_roots_iterator": (_Screens, ctypes.c_void_p),
         "xcb_intern_atom": (ctypes.c_uint, pointer, byte, word, ctypes.c_char_p),
-        "xcb_intern_atom_reply": (
-            ctypes.POINTER(_Atom), pointer, ctypes.c_uint, ctypes.c_void_p,
-        ),
+        "xcb_intern_atom_reply": (pointer, pointer, ctypes.c_uint, pointer),
         "xcb_send_event": (ctypes.c_uint, pointer, byte, long, long, ctypes.c_char_p),
         "xcb_flush": (ctypes.c_int, pointer),
         "xcb_disconnect": (None, pointer),
@@ -148,9 +137,10 @@ def _send(
     reply = xcb.xcb_intern_atom_reply(connection, cookie, None)
     if not reply:
         return
-    atom = reply.contents.atom
+    # xcb_intern_atom_reply_t: eight bytes of head, then the atom.
+    atom = struct.unpack_from("=I", ctypes.string_at(reply, 12), 8)[0]
     free = ctypes.CDLL(None).free
     free.argtypes = (ctypes.c_void_p,)
-    free(ctypes.cast(reply, ctypes.c_void_p))
+    free(reply)
     head = struct.pack("=BBHII", _CLIENT_MESSAGE, n_bits, 0, window, atom)
     xcb.xcb_send_event(connection, 0, root, mask, head + data.ljust(_CHUNK, b"\0"))
