@@ -6,16 +6,17 @@ Closing never waits: a worker that still runs finds nobody to report to.
 """
 
 import contextlib
-import itertools
 import logging
 import os
 import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal
@@ -131,21 +132,39 @@ class TaskFailure:
 
 @dataclass(eq=False, slots=True)
 class _Task:
-    number: int
     key: str
-    title: str
-    unit: str
     request: Callable[[TaskContext], Any]
     on_result: Callable[[Any], None]
+    title: str
+    unit: str
     on_error: Callable[[TaskFailure], None] | None
     on_publish: Callable[[Any], None] | None
     on_cancel: Callable[[], None] | None
-    is_urgent: bool = False
-    even_if_held: bool = False
+    is_urgent: bool
+    even_if_held: bool
     cancel: threading.Event = field(default_factory=threading.Event)
     started: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    early: list[object] = field(default_factory=list)
+    done: int = 0
+    total: int = 0
+    early: deque[object] = field(default_factory=lambda: deque(maxlen=1))
+    value: object = None
+    failure: TaskFailure | None = None
+
+    def state(self, *, is_running: bool = True) -> TaskState:
+        """Return how far it is; nothing is done any more once it has ended."""
+        done, total = (self.done, self.total) if is_running else (0, 0)
+        return TaskState(
+            self.key, self.title, done, total, self.started, is_running, self.unit
+        )
+
+    def fail(self, error: BaseException, message: str, report: str = "") -> None:
+        """Set why it failed, and free what the frames hold: it may be gigabytes."""
+        self.failure = TaskFailure(self.key, self.title, message, error, report)
+        link: BaseException | None = error
+        while link is not None:
+            traceback.clear_frames(link.__traceback__)
+            link.__traceback__ = None
+            link = link.__cause__ or link.__context__
 
     def abandon(self) -> None:
         """Stop it and let go of everybody who waits for it.
@@ -156,13 +175,6 @@ class _Task:
         self.cancel.set()
         self.on_result = _nobody
         self.on_error = self.on_publish = self.on_cancel = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    task: _Task
-    value: object = None
-    failure: TaskFailure | None = None
 
 
 class _Post:
@@ -181,24 +193,13 @@ class _Post:
         with self._lock:
             self._tasks = None
 
-    def progress(self, task: _Task, done: int, total: int) -> None:
-        """Report how far a task is."""
-        self._send("_progressed", task, done, total)
-
-    def early(self, task: _Task) -> None:
-        """Report that a task has an early value."""
-        self._send("_published", task)
-
-    def outcome(self, outcome: _Outcome) -> None:
-        """Report what became of a task."""
-        self._send("_finished", outcome)
-
-    def _send(self, signal: str, *payload: object) -> None:
+    def send(self, method: str, *values: object) -> None:
+        """Call a method of the tasks on the main thread."""
         with self._lock:
             if self._tasks is None:
                 return
             try:
-                getattr(self._tasks, signal).emit(*payload)
+                self._tasks.posted.emit(method, values)
             except RuntimeError:  # the C++ side is gone: the program is ending
                 self._tasks = None
 
@@ -219,28 +220,18 @@ class Tasks(QObject):
     became_idle = Signal()
     urgent_done = Signal()  # nothing urgent runs any more
 
-    _progressed = Signal(object, object, object)  # _Task, done, total
-    _published = Signal(object)  # _Task
-    _finished = Signal(object)  # _Outcome
-    _given_up = Signal(object)  # _Task that was cancelled before it began
+    posted = Signal(str, object)  # method to call on the main thread, its arguments
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._pools: dict[bool, ThreadPoolExecutor] = {}  # for urgent tasks, for others
-        self._numbers = itertools.count(1)
         self._running: dict[str, _Task] = {}
-        self._waiting: dict[str, _Task] = {}
-        self._held: dict[str, _Task] = {}
-        self._states: dict[str, TaskState] = {}
+        self._waiting: dict[str, _Task] = {}  # for one of their key, or for their class
         self._jobs: set[Future[None]] = set()
         self.is_closed = False
-        self._is_holding = False
+        self.is_holding = False
         self._post = _Post(self)
-        queued = Qt.ConnectionType.QueuedConnection
-        self._progressed.connect(self._on_progressed, queued)
-        self._published.connect(self._on_published, queued)
-        self._finished.connect(self._on_finished, queued)
-        self._given_up.connect(self._on_given_up, queued)
+        self.posted.connect(self._on_posted, Qt.ConnectionType.QueuedConnection)
 
     def run(
         self,
@@ -275,61 +266,55 @@ class Tasks(QObject):
         if self.is_closed:
             return
         task = _Task(
-            next(self._numbers),
             key,
-            title,
-            unit,
             request,
             on_result,
+            title,
+            unit,
             on_error,
             on_publish,
             on_cancel,
             is_urgent,
             even_if_held,
         )
-        running = self._running.get(key)
-        if running is not None:
-            running.cancel.set()
-            self._waiting[key] = task
-        else:
-            self._held.pop(key, None)
-            self._start_or_hold(task)
+        if key in self._running:
+            self._running[key].cancel.set()
+        self._waiting.pop(key, None)
+        self._waiting[key] = task
+        self._start_if_due(task)
 
     def hold(self, is_holding: bool) -> None:
         """Keep ordinary tasks back from now on, or let them go."""
-        self._is_holding = is_holding
-        self._let_go()
-
-    @property
-    def is_holding(self) -> bool:
-        """Whether ordinary tasks are kept back."""
-        return self._is_holding
+        self.is_holding = is_holding
+        self._start_waiting()
 
     def forget_held(self) -> None:
         """Drop the tasks that wait: what they were about has been replaced.
 
         Those that are `even_if_held` stay: they are not about what is shown.
         """
-        self._held = {k: j for k, j in self._held.items() if j.even_if_held}
+        self._waiting = {
+            key: task
+            for key, task in self._waiting.items()
+            if task.even_if_held or key in self._running
+        }
 
     def cancel(self, key: str) -> None:
         """Stop the task of `key`, and forget one that waits."""
-        self._waiting.pop(key, None)
-        held = self._held.pop(key, None)
-        if held is not None:
-            self._given_up.emit(held)
-        task = self._running.get(key)
-        if task is not None:
-            task.cancel.set()
+        waiting = self._waiting.pop(key, None)
+        if key in self._running:
+            self._running[key].cancel.set()
+        elif waiting is not None:
+            self.posted.emit("_on_given_up", (waiting,))
 
     def is_running(self, key: str) -> bool:
         """Return whether a task of `key` runs or waits."""
-        return any(key in tasks for tasks in (self._running, self._waiting, self._held))
+        return key in self._running or key in self._waiting
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs."""
-        return not self._running and not self._held
+        """Whether nothing runs or waits."""
+        return not self._running and not self._waiting
 
     @property
     def jobs(self) -> Collection["Future[None]"]:
@@ -343,7 +328,7 @@ class Tasks(QObject):
 
     def states(self) -> tuple[TaskState, ...]:
         """Return the state of every running task, oldest first."""
-        return tuple(self._states.values())
+        return tuple(task.state() for task in self._running.values())
 
     def close(self) -> None:
         """Cancel all tasks, at once and for good; their threads end soon after.
@@ -355,33 +340,35 @@ class Tasks(QObject):
             return
         self.is_closed = True
         self._post.close()
-        for tasks in (self._running, self._waiting, self._held):
+        for tasks in (self._running, self._waiting):
             for task in tasks.values():
                 task.abandon()
             tasks.clear()
-        self._states.clear()
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
         self._pools.clear()
 
     # -- main thread -------------------------------------------------------
 
-    def _may_start(self, task: _Task) -> bool:
+    def _on_posted(self, method: str, values: tuple[Any, ...]) -> None:
+        getattr(self, method)(*values)
+
+    def _is_due(self, task: _Task) -> bool:
+        if task.key in self._running or self._waiting.get(task.key) is not task:
+            return False
         if task.is_urgent:
             return True
-        return not self.has_urgent and (task.even_if_held or not self._is_holding)
+        return not self.has_urgent and (task.even_if_held or not self.is_holding)
 
-    def _start_or_hold(self, task: _Task) -> None:
-        if self._may_start(task):
+    def _start_if_due(self, task: _Task) -> None:
+        if self._is_due(task):
+            del self._waiting[task.key]
             self._start(task)
-        else:
-            self._held[task.key] = task
 
-    def _let_go(self) -> None:
+    def _start_waiting(self) -> None:
         """Start the tasks that waited and need not any more."""
-        held, self._held = self._held, {}
-        for task in held.values():
-            self._start_or_hold(task)
+        for task in list(self._waiting.values()):
+            self._start_if_due(task)
 
     def _start(self, task: _Task) -> None:
         pool = self._pools.get(task.is_urgent)
@@ -393,67 +380,49 @@ class Tasks(QObject):
             )
         task.started = time.monotonic()
         self._running[task.key] = task
-        self._set_state(
-            TaskState(task.key, task.title, 0, 0, task.started, True, task.unit)
-        )
+        self.task_changed.emit(task.state())
         try:
             job = pool.submit(_work, task, self._post)
         except RuntimeError as error:  # the system gives no more threads
             logger.warning("no thread for %s: %s", task.key, error)
-            failure = TaskFailure(task.key, task.title, NO_MEMORY, error)
-            self._finished.emit(_Outcome(task, failure=failure))
+            task.fail(error, NO_MEMORY)
+            self.posted.emit("_on_finished", (task,))
             return
         self._jobs.add(job)
         job.add_done_callback(self._jobs.discard)
 
-    def _set_state(self, state: TaskState) -> None:
-        if state.is_running:
-            self._states[state.key] = state
-        else:
-            self._states.pop(state.key, None)
-        self.task_changed.emit(state)
-
     def _is_current(self, task: _Task) -> bool:
-        return (
-            not self.is_closed
-            and self._running.get(task.key) is task
-            and not task.cancel.is_set()
-        )
+        return self._running.get(task.key) is task and not task.cancel.is_set()
 
     def _on_progressed(self, task: _Task, done: int, total: int) -> None:
         if self._is_current(task):
-            self._set_state(
-                TaskState(
-                    task.key, task.title, done, total, task.started, True, task.unit
-                )
-            )
+            task.done, task.total = done, total
+            self.task_changed.emit(task.state())
 
     def _on_published(self, task: _Task) -> None:
-        with task.lock:
-            early, task.early = task.early, []
-        if early and self._is_current(task) and task.on_publish is not None:
-            task.on_publish(early[-1])
+        if task.early:  # else taken already
+            value = task.early.pop()
+            if self._is_current(task) and task.on_publish is not None:
+                task.on_publish(value)
 
-    def _on_finished(self, outcome: _Outcome) -> None:
-        task = outcome.task
-        if self.is_closed or self._running.get(task.key) is not task:
+    def _on_finished(self, task: _Task) -> None:
+        if self._running.get(task.key) is not task:
             return
-        was_current = self._is_current(task)
+        is_current = self._is_current(task)
         del self._running[task.key]
-        self._set_state(
-            TaskState(task.key, task.title, 0, 0, task.started, False, task.unit)
-        )
-        following = self._waiting.pop(task.key, None)
+        self.task_changed.emit(task.state(is_running=False))
+        following = self._waiting.get(task.key)
         if following is not None:
-            self._start_or_hold(following)
+            self._start_if_due(following)
         try:
-            if was_current and outcome.failure is None:
-                task.on_result(outcome.value)
-            elif was_current and outcome.failure is not None:
-                self._fail(task, outcome.failure)
+            if is_current and task.failure is None:
+                task.on_result(task.value)
+            elif is_current and task.failure is not None:
+                (task.on_error or self.failed.emit)(task.failure)
             elif following is None and task.on_cancel is not None:
                 task.on_cancel()
         finally:  # whatever the taker raises, the tasks that waited go on
+            task.value = None
             self._after(task)
 
     def _on_given_up(self, task: _Task) -> None:
@@ -467,15 +436,9 @@ class Tasks(QObject):
             self.urgent_done.emit()
         if self.is_closed:  # by whoever took the result
             return
-        self._let_go()
+        self._start_waiting()
         if self.is_idle:
             self.became_idle.emit()
-
-    def _fail(self, task: _Task, failure: TaskFailure) -> None:
-        if task.on_error is not None:
-            task.on_error(failure)
-        else:
-            self.failed.emit(failure)
 
 
 # -- worker's thread -----------------------------------------------------------
@@ -490,52 +453,29 @@ def _step_back() -> None:
 
 
 def _work(task: _Task, post: _Post) -> None:
-    """Run a task and report what became of it."""
-
-    def report(done: int, total: int) -> None:
-        post.progress(task, done, total)
+    """Run a task; whatever happens is sent to the main thread."""
 
     def publish(value: object) -> None:
-        with task.lock:
-            waits = bool(task.early)
-            task.early = [value]
-        if not waits:
-            post.early(task)
+        task.early.append(value)
+        post.send("_on_published", task)
 
-    post.outcome(_run(task, TaskContext(task.cancel, report, publish)))
-
-
-def _run(task: _Task, context: TaskContext) -> _Outcome:
-    """Run a task; whatever happens comes back as a value."""
-    report, message = "", ""
-    failure: BaseException
+    context = TaskContext(
+        task.cancel, partial(post.send, "_on_progressed", task), publish
+    )
     try:
         context.check_cancelled()
-        return _Outcome(task, task.request(context))
-    except Cancelled as stop:
+        task.value = task.request(context)
+    except Cancelled:
         task.cancel.set()
-        failure = stop
     except TraceError as error:
-        failure, message = error, str(error)
+        task.fail(error, str(error))
     except MemoryError as error:
-        failure, message = error, NO_MEMORY
+        task.fail(error, NO_MEMORY)
     except Exception as error:
         logger.exception("job %s failed", task.key)
-        failure, message = error, f"{type(error).__name__}: {error}"
-        report = traceback.format_exc()
-    _let_go_of_frames(failure)
-    return _Outcome(
-        task, failure=TaskFailure(task.key, task.title, message, failure, report)
-    )
-
-
-def _let_go_of_frames(error: BaseException) -> None:
-    """Free what the frames of a kept exception hold: it may be gigabytes."""
-    link: BaseException | None = error
-    while link is not None:
-        traceback.clear_frames(link.__traceback__)
-        link.__traceback__ = None
-        link = link.__cause__ or link.__context__
+        message = f"{type(error).__name__}: {error}"
+        task.fail(error, message, traceback.format_exc())
+    post.send("_on_finished", task)
 
 
 def _nobody(_: object) -> None:

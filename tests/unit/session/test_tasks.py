@@ -8,7 +8,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from ggscope.errors import Cancelled, QueryError
-from ggscope.session.tasks import TaskContext, TaskFailure, Tasks, TaskState
+from ggscope.session.tasks import NO_MEMORY, TaskContext, TaskFailure, Tasks, TaskState
 from reading import workers
 
 
@@ -83,41 +83,38 @@ def test_bursts_on_several_keys_end_with_the_newest(qtbot: QtBot, tasks: Tasks) 
     assert latest == {0: 396, 1: 397, 2: 398, 3: 399}
 
 
-def test_trace_error_comes_back_as_message(qtbot: QtBot, tasks: Tasks) -> None:
-    failures: list[TaskFailure] = []
+@pytest.mark.parametrize(
+    ("error", "message", "has_report"),
+    [
+        (QueryError("the filter ends early."), "the filter ends early.", False),
+        (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero", True),
+        (MemoryError(), NO_MEMORY, False),
+    ],
+)
+@pytest.mark.parametrize("has_handler", [True, False])
+def test_exception_comes_back_as_a_failure(
+    qtbot: QtBot,
+    tasks: Tasks,
+    error: Exception,
+    message: str,
+    has_report: bool,
+    has_handler: bool,
+) -> None:
+    handled: list[TaskFailure] = []
+    others: list[TaskFailure] = []
 
     def request(_: TaskContext) -> None:
-        raise QueryError("the filter ends early.")
+        raise error
 
-    tasks.failed.connect(failures.append)
-    tasks.run("k", request, lambda _: None)
-    qtbot.waitUntil(lambda: bool(failures))
+    tasks.failed.connect(others.append)
+    on_error = handled.append if has_handler else None
+    tasks.run("k", request, lambda _: None, on_error=on_error)
+    qtbot.waitUntil(lambda: tasks.is_idle)
 
-    assert failures[0].message == "the filter ends early."
-    assert failures[0].report == ""
-
-
-def test_other_exception_comes_back_with_report(qtbot: QtBot, tasks: Tasks) -> None:
-    failures: list[TaskFailure] = []
-
-    tasks.run("k", lambda _: 1 // 0, lambda _: None, on_error=failures.append)
-    qtbot.waitUntil(lambda: bool(failures))
-
-    assert "ZeroDivisionError" in failures[0].report
-    assert failures[0].message.startswith("ZeroDivisionError")
-
-
-def test_lack_of_memory_is_a_message_not_a_crash(qtbot: QtBot, tasks: Tasks) -> None:
-    failures: list[TaskFailure] = []
-
-    def request(_: TaskContext) -> None:
-        raise MemoryError
-
-    tasks.run("k", request, lambda _: None, on_error=failures.append)
-    qtbot.waitUntil(lambda: bool(failures))
-
-    assert "memory" in failures[0].message
-    assert failures[0].report == ""
+    (failure,) = handled if has_handler else others
+    assert len(handled) + len(others) == 1
+    assert failure.message == message
+    assert (type(error).__name__ in failure.report) == has_report
 
 
 def test_cancel_gives_no_result_but_shows(qtbot: QtBot, tasks: Tasks) -> None:
