@@ -196,7 +196,7 @@ def killed(path: Path, *, is_acknowledged: bool = True, cut: bytes = b"") -> Pat
         "import os, sys; from pathlib import Path\n"
         "from ggscope.live.program import ProgramSource\n"
         "source = ProgramSource(Path(sys.argv[1])); source._open()\n"
-        "source._ring._makes_room &= sys.argv[2] == 'True'\n"
+        "source._ring._frees_slots &= sys.argv[2] == 'True'\n"
         "source.poll()\n"
         "print(source.status().recording.place, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
