@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import ggscope
@@ -67,8 +67,8 @@ def generated_pages() -> Iterator[tuple[str, str]]:
 
 def format_page(info: ReaderInfo) -> str:
     """Return the page of a format."""
-    lines = [f"# {info.title}", "", info.doc, "", "| | |", "|---|---|"]
-    lines.append(f"| id (`--format`) | `{info.id}` |")
+    lines = [f"# {info.title}", "", info.doc, "", "[All formats](index.md)", ""]
+    lines += ["| property | value |", "|---|---|", f"| `--format` | `{info.id}` |"]
     if info.suffixes:
         lines.append(f"| suffixes | {', '.join(f'`{s}`' for s in info.suffixes)} |")
     if info.names:
@@ -83,7 +83,8 @@ def format_page(info: ReaderInfo) -> str:
 
 def option_row(option: Option) -> str:
     """Return the row of an option of a reader."""
-    cells = (f"`{option.name}`", option.doc, f"`{option.default}`")
+    default = f"`{option.default}`" if option.default else "–"
+    cells = (f"`{option.name}`", option.doc, default)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -112,9 +113,10 @@ def help_block(parser: argparse.ArgumentParser) -> str:
 
 def python_page() -> str:
     """Return the page of the Python functions, from their docstrings."""
-    parts = ["# Python", "", "`import ggscope`; from an installed package, not from "
-             "the `.deb` and the like.", ""]  # fmt: skip
-    for name in sorted(set(ggscope.__all__) - {"__version__"}):
+    parts = ["# Python", "", "`import ggscope` works where pip installed it; the "
+             "`.deb`, `.rpm` and `.tar.zst` have no Python package.", ""]  # fmt: skip
+    public = sorted(set(ggscope.__all__) - {"__version__"})
+    for name in sorted(public, key=lambda n: inspect.isclass(getattr(ggscope, n))):
         parts += described(f"ggscope.{name}", getattr(ggscope, name))
     for name, one in vars(api).items():
         is_own = inspect.isclass(one) and one.__module__ == api.__name__
@@ -130,8 +132,23 @@ def described(title: str, thing: object, *, level: int = 2) -> list[str]:
     """Return heading, signature and docstring of a function or class."""
     lines = ["#" * level + f" `{title}`", ""]
     if callable(thing) and not inspect.isclass(thing):
-        lines += ["```python", f"{title}{inspect.signature(thing)}", "```", ""]
+        lines += ["```python", signature(title, thing), "```", ""]
     return [*lines, "```text", inspect.getdoc(thing) or "", "```", ""]
+
+
+def signature(title: str, function: Callable[..., object]) -> str:
+    """Return how a function is called, a parameter per line, without module names."""
+    whole = inspect.signature(function)
+    kind, lines = None, []
+    for parameter in whole.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY is not kind:
+            lines.append("*")
+        kind = parameter.kind
+        lines.append(str(parameter))
+    listed = "".join(f"\n    {line}," for line in lines) + "\n" * bool(lines)
+    result = inspect.formatannotation(whole.return_annotation)
+    text = re.sub(r"\b(?:[A-Za-z_]\w*\.)+(?=[A-Za-z_])", "", f"({listed}) -> {result}")
+    return title + text
 
 
 def in_site(text: str) -> str:

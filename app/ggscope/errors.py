@@ -30,7 +30,7 @@ class ReadError(TraceError):
     Parameters
     ----------
     message : what is wrong and what was kept, one or two sentences; names of the file
-        in it may be made of anything, what is said is one line.
+        in it may be made of anything, the message is one line.
     path : the file, if known.
     offset : byte offset of the fault in the file, if known.
     reader_id : id of the reader that gave up.

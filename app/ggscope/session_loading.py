@@ -79,7 +79,7 @@ class Opened:
         return tuple(piece.path for piece in (*self.mains, *self.sides))
 
     def shift_of(self, path: Path) -> str:
-        """Return what was said to be added to the times of a file; "" = nothing."""
+        """Return the stated shift of the times of a file; "" = none."""
         for piece in (*self.mains, *self.sides):
             if piece.path == path:
                 return piece.trace.info.options.get(SHIFT_OPTION, "")
@@ -337,7 +337,7 @@ def shifted(opened: Opened, shifts: Mapping[Path, str]) -> Opened:
 
 
 def _moved(piece: LoadedFile, shifts: Mapping[Path, str]) -> LoadedFile:
-    """Return a file with what was said of its clock; itself where nothing is new."""
+    """Return a file with the stated shift of its clock; itself where nothing is new."""
     shift = shifts.get(piece.path)
     info = piece.trace.info
     if shift is None or shift == info.options.get(SHIFT_OPTION, ""):
@@ -425,7 +425,7 @@ class _SourceFile(ReadContext):
         self._whole.progress(self._begin + int(self._size * share), self._total)
 
     def check_cancelled(self) -> None:
-        """Raise Cancelled where the whole is no longer wanted."""
+        """Raise Cancelled where the whole is no longer needed."""
         self._whole.check_cancelled()
 
     def publish(self, trace: Trace) -> None:

@@ -289,7 +289,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the value of a setting comes from, and who else said something."""
+    """Where the value of a setting comes from, and what it overrides."""
 
     setting: Setting
     value: Value

@@ -122,7 +122,7 @@ class _Tensor:
         n = math.prod(self.dims)
         if self.is_norm:
             return np.ones(self.dims, np.float32)
-        # Four numbers of 16 bits from each of 64; the byte order is said, so that
+        # Four numbers of 16 bits from each of 64; the byte order is stated, so that
         # the weights do not depend on the machine.
         raw = stream.random_raw(-(-n // 4)).astype("<u8").view("<u2")[:n]
         values = raw.astype(np.float32)

@@ -288,7 +288,7 @@ def _by_row(trace: Trace) -> tuple[I64, I64, I64, I64]:
 
 
 def _last_spans(trace: Trace, table: AccessTable, buffers: Array) -> I64:
-    """Return the last span (by start, then row) of the wanted entries, else -1."""
+    """Return the last span (by start, then row) of the given entries, else -1."""
     is_requested: npt.NDArray[np.bool_] = np.zeros(len(table) + 1, np.bool_)
     is_requested[buffers] = True
     last = np.full(len(table), -1, np.int64)

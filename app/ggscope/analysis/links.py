@@ -30,7 +30,7 @@ from ggscope.model.trace import Trace
 
 Bools = npt.NDArray[np.bool_]
 Touch = Callable[[AccessColumns], Bools]
-"""Tells of n accesses which ones are meant, bool[n]."""
+"""Returns which of n accesses are meant, bool[n]."""
 _SLICE = re.compile(r"\[\d+\]$")
 
 

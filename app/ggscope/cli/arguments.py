@@ -15,7 +15,7 @@ from ggscope.sanitize import one_line
 
 NAMES = ("all", "sampled", "none")
 COMMANDS = {
-    "open": "open files in the window (also without the word)",
+    "open": "open files in the window (the default)",
     "info": "show what a file contains",
     "check": "list every problem of a file",
     "summary": "show tokens/s, top ops, busy threads, and what limits the run",

@@ -74,7 +74,7 @@ def run(arguments: Namespace) -> int:
             try:
                 output.emit(text)
             except BrokenPipeError:
-                output.abandon()  # the verdict and the report are wanted all the same
+                output.abandon()  # the exit code and the report are still due
         return _code(verdict, is_strict=arguments.strict), verdict
 
     results = for_each_file(arguments, work, _failed)

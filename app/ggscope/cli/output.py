@@ -387,7 +387,7 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def message_of(error: TraceError) -> str:
-    """Return what is said of a failure, with the whole path of the file."""
+    """Return the message of a failure, with the whole path of the file."""
     if isinstance(error, ReadError) and error.path is not None:
         return f"{error.path}: {error.text}"
     return str(error)

@@ -60,7 +60,7 @@ def _emit(emit: Callable[[_T], None], value: _T) -> None:
     try:
         emit(value)
     except BrokenPipeError:
-        output.abandon()  # the exit code is wanted all the same
+        output.abandon()  # the exit code is still due
 
 
 def samples() -> list[Path]:

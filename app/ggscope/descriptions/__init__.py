@@ -1,1 +1,1 @@
-"""Facts in English: what is said about spans, tensors, graphs and sessions."""
+"""Facts as English text: of spans, tensors, graphs and sessions."""

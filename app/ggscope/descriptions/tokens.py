@@ -102,7 +102,7 @@ def bars_lines(trace: Trace, latency: Latency, rows: I64) -> list[str]:
 
 
 def idle_text(parts: BarParts) -> str:
-    """Return what is said of the time in which no op of a known time runs."""
+    """Return the text about the time in which no op of a known time runs."""
     if parts.hides_ops:
         return "no recorded op runs"
     return "no op of known time runs" if parts.has_untimed else "no op runs"

@@ -47,7 +47,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """What is said.
+    """A message to the user.
 
     Attributes
     ----------

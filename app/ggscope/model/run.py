@@ -124,6 +124,9 @@ class RecordingInfo:
     account: RunAccount | None
 
 
+RunStory = RecordingInfo  # name in 0.1.0, for plug-ins until 0.3.0
+
+
 def waits_of(wait: Array, extra: Array) -> npt.NDArray[np.uint32]:
     """Return the waits of records, uint32[n] as of spans.
 

@@ -126,7 +126,7 @@ class Device:
     ----------
     name : "259,0", or "nvme0n1" where the trace has names.
     partitions : sectors at which partitions begin, as remapped requests state.
-    is_stated : whether the user said where the partition begins.
+    is_stated : whether the user stated where the partition begins.
     """
 
     name: str

@@ -50,7 +50,7 @@ class Column:
     width : > 1 where each row is so many numbers.
     label : what people call it, where Details, the trace table and statistics show it.
     mark : stands before its numbers in words.
-    is_rare : few formats have it: nothing is said of it where a trace lacks the
+    is_rare : few formats have it: it is not mentioned where a trace lacks the
         column, and "none" means that it is not known.
     is_length : ticks say how long, not when: they stay where times are moved.
     most : the largest value, which stands for all beyond as well; None = each value

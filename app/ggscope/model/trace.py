@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import IntEnum
+from functools import wraps
 from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Protocol, overload
@@ -913,7 +914,7 @@ class Trace:
 
     @property
     def stories(self) -> tuple[RecordingInfo, ...]:
-        """Alias of `recordings` for plug-ins; removed after 0.2."""
+        """Return `recordings`: its name in 0.1.0, for plug-ins until 0.3.0."""
         return self.recordings
 
     @property
@@ -1020,6 +1021,20 @@ class Trace:
     def check(self) -> list[str]:
         """Return every broken invariant as a sentence; empty if all hold."""
         return _check(self)
+
+
+_make_trace = Trace.__init__
+
+
+@wraps(_make_trace)
+def _make_trace_by_old_names(self: Trace, *values: Any, **named: Any) -> None:
+    """Make a trace, also by keywords of 0.1.0, for plug-ins until 0.3.0."""
+    if "stories" in named:
+        named["recordings"] = named.pop("stories")
+    _make_trace(self, *values, **named)
+
+
+Trace.__init__ = _make_trace_by_old_names  # type: ignore[method-assign]
 
 
 def _listing_faults(listing: BackendOps) -> list[str]:

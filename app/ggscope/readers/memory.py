@@ -209,7 +209,7 @@ def process_bytes() -> int:
 
 
 def memory_limit(limit_bytes: int) -> int:
-    """Return the memory that a trace may take by the user's will; 0 = none was said.
+    """Return the memory that a trace may take by the user's setting; 0 = none is set.
 
     That is `limit_bytes`, else what the environment says.
     """

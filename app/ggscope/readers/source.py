@@ -300,4 +300,4 @@ CHANGES = {
     Change.REPLACED: "the file was replaced during reading",
     Change.GONE: "the file was deleted during reading",
 }
-"""What is said of each, the beginning of a sentence."""
+"""Text for each, the beginning of a sentence."""

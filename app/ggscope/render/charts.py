@@ -119,7 +119,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A straight line across the chart with a word: a peak, a wanted value.
+    """A straight line across the chart with a word: a peak, a target.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What can be said of pictures and drivers without a window: for self-checks."""
+"""Checks of pictures and drivers without a window, for the self-test."""
 
 from pathlib import Path
 

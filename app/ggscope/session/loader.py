@@ -565,7 +565,7 @@ class Loader(QObject):
         """Read the session's file; a running attempt is given up.
 
         With `is_forced` it is read even where it will hardly fit into memory, now
-        and whenever it is reloaded. With `joins_runs`, or where anything else is said
+        and whenever it is reloaded. With `joins_runs`, or where anything else is stated
         of how to read it, a folder of several runs is one session. For `shifts` see
         `LoadRequest.named_shifts`.
         """

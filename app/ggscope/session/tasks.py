@@ -69,7 +69,7 @@ class TaskContext:
         self._publish(value)
 
     def check_cancelled(self) -> None:
-        """Raise Cancelled where the work is no longer wanted."""
+        """Raise Cancelled where the result is no longer needed."""
         if self.cancel.is_set():
             raise Cancelled
 

@@ -10,6 +10,7 @@ from builders import llama_like_trace
 from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.graph import Graph
+from ggscope.model.run import RunStory
 from ggscope.model.selection import Filter, Selection
 from ggscope.model.tables import (
     AccessColumns,
@@ -379,3 +380,21 @@ def test_trace_shows_what_it_is_in_one_line():
     many = dataclasses.replace(trace, info=info)
     assert "…" in repr(many)
     assert "\n" not in repr(many)
+
+
+def test_recordings_are_also_known_by_their_names_of_the_last_release() -> None:
+    plain = llama_like_trace()
+    info = RunStory(
+        settings={}, n_changes=0, skipped_graphs=3, end="exited", signal="",
+        whole=(), account=None,
+    )  # fmt: skip
+    columns = {f.name: getattr(plain, f.name) for f in dataclasses.fields(plain)}
+    del columns["recordings"]
+
+    trace = Trace(**columns, stories=(info,))
+
+    assert trace.recordings == trace.stories == (info,)
+    later = dataclasses.replace(trace, recordings=())
+    assert later.stories == ()
+    with pytest.raises(TypeError, match="no_such"):
+        Trace(**columns, no_such=1)

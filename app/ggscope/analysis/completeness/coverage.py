@@ -214,7 +214,7 @@ def shown_coverage(trace: Trace, time: TimeRange | None) -> TraceCoverage:
     unit = trace.clock.unit
     begin, end = (format_duration(tick, unit) for tick in (time.start, time.end))
     return coverage.plus(
-        # What is said is said of that part, so nothing of it is hidden.
+        # All omissions are about that part, so nothing of it is hidden.
         Omission(Cause.PART_SHOWN, detail=f"{begin} – {end}", hides_reads=False)
     )
 

@@ -453,7 +453,7 @@ def _settle(
 ) -> None:
     """Move a row to where its links want it, keeping order and distances.
 
-    Minimises the weighted squares of what is left to wish: neighbours that push each
+    Minimises the weighted squares of the distances left: neighbours that push each
     other become one block that stands at its common mean (pool adjacent violators).
     """
     means: list[float] = []

@@ -318,7 +318,7 @@ def _ranks(trace: Trace, rows: I64, traced: npt.NDArray[np.bool_]) -> I64:
 
 
 def _apart(rows: _Rows) -> tuple[_Rows, int, npt.NDArray[np.bool_]]:
-    """Return rows that do not overlap, how many said the same, and which are cut."""
+    """Return rows that do not overlap, how many are duplicates, and which are cut."""
     # Of those that begin at one byte: a slice (so a stack gives way to its listed
     # slices), then the best known, then the longest.
     whole = (rows.expert < 0).astype(np.int64)

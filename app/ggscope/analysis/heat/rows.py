@@ -235,7 +235,7 @@ def interval_of(starts: I64, values: I64) -> I64:
 
 
 def _position(values: I64, keys: I64) -> I64:
-    """Return the place of each wanted number in `values`; their count where absent."""
+    """Return the place of each number in `values`; their count where absent."""
     if not len(values):
         return np.zeros(len(keys), np.int64)
     at = np.searchsorted(values, keys)

@@ -138,7 +138,7 @@ def causes_of(trace: Trace, rows: LoadRows, of_tensor: TensorReads) -> Causes:
     """Return which op's access caused each read.
 
     An access causes a read where it is of the same bytes, and ran when the read was
-    issued. Where the clocks of both files are not known to be one, nothing is said.
+    issued. Where the clocks of both files are not known to be one, there is no answer.
     """
     n = len(rows)
     span = np.full(n, -1, np.int64)

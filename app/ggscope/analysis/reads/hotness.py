@@ -468,8 +468,8 @@ def ranking(
 def _unknown_of(heat: Heat, tensor: I64, by: GroupBy) -> I64:
     """Return the bytes that may be read of each unit besides, at most, int64[n].
 
-    Where a unit is part of a stack nobody knows which part: all is said of the
-    stack's first unit, but by expert of each that may be meant.
+    Where a unit is part of a stack nobody knows which part: all counts for the
+    stack's first unit, but by expert for each that may be meant.
     """
     _, first = np.unique(tensor, return_index=True)
     unknown = np.zeros(len(tensor), np.int64)

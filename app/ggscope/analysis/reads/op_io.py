@@ -718,7 +718,7 @@ def _chosen(
     known[is_slice], unknown[is_slice] = used[is_slice], 0
     known[is_rest], unknown[is_rest] = 0, open_
     passed[is_rest] = rest - open_
-    # Of the others a row is kept where something is to be said of them.
+    # Of the others a row is kept where its bytes are unknown or passed over.
     keep = ~narrows[at] | exists | (is_rest & ((unknown > 0) | (passed > 0)))
     retained = np.flatnonzero(keep)
     counts = np.bincount(pair[at[retained]], minlength=len(entry))

@@ -99,7 +99,7 @@ def merge(row: Row, category: Array, number: Array, n_names: int) -> Elements:
 
 
 class Dominant:
-    """Tells the category that covers most of each pixel column of one row.
+    """Finds the category that covers most of each pixel column of one row.
 
     Parameters
     ----------

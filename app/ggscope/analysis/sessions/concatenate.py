@@ -34,7 +34,7 @@ from ggscope.model.trace import (
 from ggscope.model.units import TimeRange, Unit, parse_duration
 
 SHIFT_OPTION = "shift"
-"""Option of a file in a session: what is added to its times, as the user said."""
+"""Option of a file in a session: what is added to its times, as the user stated."""
 SAME_CLOCK_NS = 600 * 1_000_000_000
 """Files whose times lie no further apart were written in one run: the model of one is
 loaded minutes before the first op, the next run comes later than that or has another
@@ -65,12 +65,12 @@ def shift_between(main: Trace, other: Trace) -> tuple[int, tuple[ReadWarning, ..
 
     0 where both share a clock. Else `other` begins where `main` does, and a notice
     says that nothing is known of what happened at the same time. Both must count in
-    the same unit. What the user said (`SHIFT_OPTION`) goes before either.
+    the same unit. A shift that the user states (`SHIFT_OPTION`) goes before either.
 
     Raises
     ------
     QueryError
-        If what was said is no time.
+        If that shift is no time.
     """
     stated = other.info.options.get(SHIFT_OPTION)
     if stated is not None and has_times(other):
@@ -191,7 +191,7 @@ def _folded(traces: Sequence[Trace]) -> Trace:
     if len(traces) == 1:
         return traces[0]
     alike = len({(t.info.reader_id, t.clock.unit) for t in traces}) == 1
-    # What was said of the clock of one file must not move its neighbours.
+    # The shift of one file must not move its neighbours.
     alike &= not any(SHIFT_OPTION in t.info.options for t in traces)
     cut = len(traces) // 2 if alike else len(traces) - 1
     return _appended(_folded(traces[:cut]), _folded(traces[cut:]))
@@ -305,7 +305,7 @@ def _joined_info(a: TraceInfo, b: TraceInfo) -> TraceInfo:
 def _joined_summary(a: TraceInfo, b: TraceInfo) -> dict[str, object]:
     """Return the figures of `a`, with how many records of both are no ops.
 
-    Of files in terms of their own nothing is said: events are no ops.
+    Files of events alone have no such figures: events are no ops.
     """
     kinds = {LIST_RECORDS: "lists of experts", GRAPH_RECORDS: "graphs"}
     summary = {key: value for key, value in a.summary.items() if key not in kinds}

@@ -379,7 +379,7 @@ class Correlation:
 
 
 def _named(names: Array, is_requested: npt.NDArray[np.bool_]) -> I64:
-    """Return the ids of the spans whose name (string id) is wanted, ascending."""
+    """Return the ids of the spans whose name (string id) is given, ascending."""
     ids_of: dict[int, I64] = {}
 
     def search(_: int, rows: slice) -> None:

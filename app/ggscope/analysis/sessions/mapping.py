@@ -4,7 +4,7 @@ A trace names tensors, often cut, and says at which byte of the model file an ac
 begins. A model file or a map lists tensors with offsets that may count from the start
 of the data instead of the file. Both fit together where one number, the *delta*,
 leads from nearly every listed offset to the traced one: it is found as the commonest
-difference, and what it takes to believe it is said in words. Before that the model's
+difference, and the rules that it must pass have names. Before that the model's
 tensors are laid out (`ModelLayout`: slices folded, sizes made to fit) and names are
 matched as they stand, without suffixes, or cut.
 """

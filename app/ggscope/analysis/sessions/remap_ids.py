@@ -65,7 +65,7 @@ def full_tensors(tensors: Tensors) -> Tensors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """How the rows of one trace are said in the numbers of another.
+    """How ids of one trace are translated into those of another.
 
     Attributes
     ----------

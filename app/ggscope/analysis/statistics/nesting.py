@@ -53,7 +53,7 @@ def nesting(
     watcher: Watcher | None = None,
     keys: npt.NDArray[np.int32] | None = None,
 ) -> Nesting:
-    """Return self and wall time of the spans that are wanted, whose times are used.
+    """Return self and wall time of the spans in scope, whose times are used.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class Figures:
     bytes : int64[n], known bytes that they access, each op's once.
     total, minimum, maximum : int64[n], of whole spans; meaningless where no duration is
         used.
-    inside : int64[n], the parts inside the wanted range; 0 without one.
+    inside : int64[n], the parts inside the range; 0 without one.
     percentiles : float64[3, n], those of `PERCENTILES`; NaN likewise.
     unknown : int64[n], bytes that may be accessed besides, at most.
     ops : int64[n], spans of ops, each op once however many threads do.
@@ -223,7 +223,7 @@ def figures(
     blocks: SpanBlocks,
     watcher: Watcher | None = None,
 ) -> Figures:
-    """Return the figures of the spans that are wanted, see `can_scan`, `can_split`.
+    """Return the figures of the spans in scope, see `can_scan`, `can_split`.
 
     Equal to ``table.figures`` to the last bit. Two passes on several threads; 4 bytes
     per span, of at most 33 million, 32 MB per thread at most, and a few bytes for every
@@ -472,7 +472,7 @@ class _Scan:
 
     def nested(self, edges: I64, blocks: SpanBlocks) -> tuple[I64 | None, I64] | None:
         """Return self and wall times; see the function of this name."""
-        # Of all spans, whichever are wanted.
+        # Of all spans, whichever are in scope.
         key = self._scope.worst_used, self._scope.only_ops
         if key not in blocks.nests:
             blocks.nests[key] = self._meets(edges)
@@ -636,7 +636,7 @@ class _Scan:
     ) -> tuple[Turns | None, I64, I64]:
         """Return the known order of the spans, and the rows where it begins and ends.
 
-        It goes by time alone, so some rows may come before the wanted ones: it is not
+        It goes by time alone, so some rows may come before those in scope: it is not
         taken where they are more than these.
         """
         turns = turns_of(self._trace)

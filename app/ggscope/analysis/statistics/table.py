@@ -66,7 +66,7 @@ def figures(
     ids: Array | None = None,
     watcher: Watcher | None = None,
 ) -> Figures:
-    """Return the figures of the spans `ids` (all: None) that are wanted.
+    """Return the figures of the spans `ids` (all: None) that are in scope.
 
     Notes
     -----

@@ -184,7 +184,7 @@ class DataDialog(Dialog):
 
     Signals
     -------
-    wanted(str, bool, bool) : Save was pressed: form, this range only, filter only.
+    save_requested(str, bool, bool) : form, this range only, filter only.
     """
 
     save_requested = Signal(str, bool, bool)
@@ -241,7 +241,7 @@ class DataDialog(Dialog):
         self.refresh()
 
     def time(self) -> TimeRange | None:
-        """Return the range that is wanted; None = all."""
+        """Return the range to export; None = all."""
         if not self.part.currentData():
             return None
         marked = self._session.ranges.marked

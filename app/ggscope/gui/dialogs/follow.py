@@ -138,7 +138,7 @@ class FollowDialog(Dialog):
 
     Signals
     -------
-    wanted(target) : a program is to be followed; see
+    follow_requested(target) : a program is to be followed; see
         `live.open_source.path_to_follow`. "" = whatever is traced next.
     record_requested : a program is to be started under the tracer.
     """

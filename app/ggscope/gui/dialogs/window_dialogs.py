@@ -682,7 +682,7 @@ class WindowDialogs(QObject):
         self._context.messages.say("Copied the system report.")
 
     def show_messages(self) -> None:
-        """List what was said, in all tabs."""
+        """List the messages of all tabs."""
         from ggscope.gui.dialogs.dialogs import messages_dialog
 
         entries = self._context.log.entries

@@ -201,7 +201,7 @@ class Workspace(QWidget):
 
     @property
     def shows_details(self) -> bool:
-        """Whether the details are wanted in a window as wide as this one."""
+        """Whether Details is shown in a window as wide as this one."""
         if self._is_narrow():
             return self._layout.shows_details_narrow
         return self._layout.shows_details

@@ -148,7 +148,7 @@ class DelimitedTable:
 
         Parameters
         ----------
-        publish : called with the rows so far, where an early picture is wanted.
+        publish : called with the rows so far, for an early picture; None = do not.
         """
         pace = SnapshotScheduler.of_blocks()
         with ThreadPoolExecutor(1) as pool:

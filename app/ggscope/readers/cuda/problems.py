@@ -55,7 +55,7 @@ def note_problems(
     *,
     is_over: bool = True,
 ) -> None:
-    """Say what was repaired, guessed and lost, in the place of what was said before.
+    """Say what was repaired, guessed and lost, replacing earlier notes.
 
     `is_over` : no more lines come, so that calls without an end stay so.
     """

@@ -457,7 +457,7 @@ class StreamScan:
     Parameters
     ----------
     start : where the first event starts.
-    stop_row : number of the event behind the last one that is wanted.
+    stop_row : number of the event behind the last one to read.
 
     Attributes
     ----------
@@ -482,7 +482,7 @@ class StreamScan:
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether all events that are wanted were read before the stream's end."""
+        """Whether all requested events were read before the stream's end."""
         return self._stop_row is not None and self.count >= self._stop_row
 
     def stretches(self, context: ReadContext) -> Iterator[None]:

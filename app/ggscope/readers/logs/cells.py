@@ -3,7 +3,7 @@
 No line says how full the cache is. Its size is stated when it is made, and each slot
 says how many tokens it holds: when its cache was cut for a prompt, while the prompt is
 computed, when it is released, and when it is cleared. Between these lines a slot counts
-with what its last one said. Tokens that slots share count for each of them.
+with what its last line states. Tokens that slots share count for each of them.
 """
 
 import re
@@ -23,7 +23,7 @@ _HOLDS = (Kind.CACHED, Kind.PROGRESS, Kind.RELEASE, Kind.CLEARED)
 
 
 class CellUse:
-    """Tells how many cells of the KV cache are used, as lines come."""
+    """Follows how many cells of the KV cache are used, as lines come."""
 
     def __init__(self) -> None:
         self._run = 0

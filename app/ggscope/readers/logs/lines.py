@@ -87,7 +87,7 @@ class Kind(IntEnum):
     CACHE_STATE = 30
     DRAFT_ROUNDS = 31
     """Sums of one kind of drafts since the start: rounds, those with a token that was
-    accepted, and ms of drafting (-1 not said)."""
+    accepted, and ms of drafting (-1 not stated)."""
     DRAFT_TOKENS = 32
     """Of the same line: tokens, accepted ones, and a number of its own for the kind."""
     WARM_UP = 33

@@ -17,7 +17,7 @@ _CONTEXT_PHASE, _WARM_UP = "create context", "warm up and start"
 
 
 class LoadPhases:
-    """Tells when phases of loading began and ended, as lines come.
+    """Follows when phases of loading began and ended, as lines come.
 
     A model is loaded from the line that names it. Its metadata end with the last of
     their lines, its tensors with the first line about the context, the context with

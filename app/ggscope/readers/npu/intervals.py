@@ -230,7 +230,7 @@ def looked_up(values: Array, rows: I64) -> Array:
 
 
 def find(ascending: I64, values: I64) -> I64:
-    """Return where each wanted value stands in a strictly ascending array; or -1."""
+    """Return where each of some values stands in a strictly ascending array; or -1."""
     if not len(ascending):
         return np.full(len(values), -1, np.int64)
     at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)

@@ -1,6 +1,6 @@
 """Which of its two forms an NPU trace has, and what of it is to be read.
 
-Judged by the first 64 KiB. Also what is said of a file that is cut, broken, or changed
+Judged by the first 64 KiB. Also the problems of a file that is cut, broken, or changed
 while it is read.
 """
 

@@ -213,7 +213,7 @@ class NpuParser:
         """Return what the file says of itself; note what its events contradict.
 
         Nothing contradicts it where only some events were asked for; where some were
-        lost, that is said already.
+        lost, that is listed already.
         """
         if self._options.is_part:
             return ()

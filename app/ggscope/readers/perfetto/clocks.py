@@ -155,7 +155,7 @@ class Clocks:
         return Converted(result, is_known)
 
     def _is_default(self, clock: int) -> bool:
-        """Whether times of a clock are those of the trace, as nothing else is said."""
+        """Whether times of a clock are those of the trace, for want of others."""
         sequence, number = self._numbers[clock].tolist()
         return bool(sequence == 0 and number == _DEFAULT)
 

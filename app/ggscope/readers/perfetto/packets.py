@@ -213,7 +213,7 @@ class PacketScan:
     Parameters
     ----------
     text : of the file.
-    publish : called with the first events, where an early picture is wanted.
+    publish : called with the first events, for an early picture; None = do not.
     """
 
     def __init__(

@@ -192,7 +192,7 @@ _NOTES: tuple[_Note, ...] = (
     ("untimed", Severity.DATA_LOSS, "broken_event",
      "events have no usable time, type or id; they are left out."),
     ("skipped", Severity.DATA_LOSS, "packets_without_state",
-     "events need what lost packets had said; they are left out."),
+     "events depend on lost packets; they are left out."),
     ("gap", Severity.DATA_LOSS, "lost_packets",
      "packets were lost while the trace was recorded: its buffers were full, or their "
      "begin was overwritten."),

@@ -138,7 +138,7 @@ class JsonRecords:
 
     Parameters
     ----------
-    publish : called with the records so far, where an early picture is wanted.
+    publish : called with the records so far, for an early picture; None = do not.
 
     Attributes
     ----------

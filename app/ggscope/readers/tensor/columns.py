@@ -51,7 +51,7 @@ class TensorOptions:
     Attributes
     ----------
     names : one of ``NAMES_CHOICES``.
-    first, stop : numbers of the records wanted.
+    first, stop : numbers of the records to read.
     n_file : number of records in the file, up to the last one with data.
     has_waits : whether its records hold waits, see ``waits``.
     n_left_out : number of records outside the range.
@@ -118,7 +118,7 @@ class Headers:
     name_hash : uint32[n] of the destination's name, 0 where that is blank; None
         where patterns show it.
     pattern : int32[n], number in the table of whoever read the record, -1 none;
-        None where names are not wanted.
+        None where names are not read.
     record : number of the record in the file; None where it is the row number
         + `first_record`.
     record_dtype : of `record`, wide enough for every number in the file.

@@ -299,7 +299,7 @@ class TensorAccessReader:
         )
 
     def read(self, source: Source, context: ReadContext) -> Trace:
-        """Return the trace, after early snapshots of a large file if wanted.
+        """Return the trace, after early snapshots of a large file if requested.
 
         Raises
         ------

@@ -596,7 +596,7 @@ _COUNTED = {
         "duplicates of the record before them; all are shown.",
     ),
 }
-"""What is said by how often it occurs."""
+"""Problems that are counted: severity and text by code."""
 
 
 def add_problems(builder: TraceBuilder, draft: Draft, n_of_op: I64) -> None:
@@ -752,7 +752,7 @@ def note_order_repairs(builder: TraceBuilder, rows: Records) -> None:
 
 
 def note_count(builder: TraceBuilder, code: str, count: int) -> None:
-    """Note something that is said by how often it occurs; nothing for never."""
+    """Note a problem of `_COUNTED` with how often it occurs; nothing for 0."""
     if count:
         severity, text = _COUNTED[code]
         builder.warn(severity, code, text, count=count)

@@ -56,7 +56,7 @@ _SHORT_LANE = 6
 """A column of threads has names of so many letters at most, without "thread"."""
 CopyForm = Literal["csv", "tsv", "markdown", "json"]
 MAX_COPIED_ROWS = 100_000
-"""More than a spreadsheet's clipboard takes well; the rest is left out, and said."""
+"""More is bad for the clipboard of spreadsheets; a message says what is left out."""
 _ROWS_AT_A_TIME = 8
 _TITLES = {"record": "record", "layer": "layer"}
 

@@ -71,7 +71,7 @@ from ggscope.views.base.widgets import (
 from ggscope.views.buffers import texts as buffers_texts
 
 MAX_ROWS = 2000
-"""The largest ones are listed; that there are more is said."""
+"""The largest ones are listed, with a note that there are more."""
 ZOOM_STEP = 1.25
 """Zoom factor of one wheel notch, as on the timeline."""
 DRAG_PX = 4.0

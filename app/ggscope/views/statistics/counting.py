@@ -21,7 +21,7 @@ from ggscope.model.units import TimeRange, Unit
 _MAX_NESTED = 1 << 20
 """Of more spans self and wall time would keep people waiting while they pan."""
 MAX_ROWS = 500
-"""More groups than the user reads; the largest ones are shown, and it is said."""
+"""More groups than the user reads; the largest ones are shown, with a note."""
 MAX_COLUMNS = 60
 """The same across; a table of more is slow to scroll."""
 Mask = npt.NDArray[np.bool_]

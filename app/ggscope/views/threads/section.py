@@ -89,7 +89,7 @@ class Section(ABC):
     id : name of the table.
     title, tip : of its tab.
     label : its accessible name.
-    nothing : what is said where it has no rows: of a known and an unknown answer.
+    nothing : text where it has no rows: of a known and an unknown answer.
     counts_rows : whether the tab shows how many rows there are.
     came_by : column by which rows come, the largest first; -1 = by none.
     has_window : whether it depends on the window length.

@@ -23,7 +23,7 @@ class ExpertSizes:
     makes it. ``ffn_moe_probs`` has T * E numbers, and T is the length of the tokens
     that ``inp_embd`` is looked up with. All numbers have four bytes.
 
-    In the last layer T may be less, for only some tokens are wanted there.
+    In the last layer T may be less, for only some tokens are computed there.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ _Size = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Text = str | None
 _NOTHING = msgspec.Raw(b"")
 Note: TypeAlias = Callable[[str, str], None]
-"""Told (what is wrong, where below the entry: ``.sources[2]``)."""
+"""Called with (what is wrong, where below the entry: ``.sources[2]``)."""
 
 
 class Entry(msgspec.Struct, gc=False):
