@@ -1,5 +1,6 @@
 """Every kind of entity that can be selected, by the same questions."""
 
+import dataclasses
 from typing import get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ from ggscope.entities.entity import Entity
 from ggscope.entities.registry import ENTITIES, entity_of
 from ggscope.model.routing import expert_key
 from ggscope.model.selection import Filter, Gap, Selection, SpanGroup, TableName
+from ggscope.model.tables import Markers
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from link_traces import EXPS, random_links_trace
@@ -22,6 +24,7 @@ SELECTIONS = (
     Selection("spans", (1,)),
     Selection("waits", (1,)),
     Selection("gaps", (1,), gap=Gap(TimeRange(30, 90), 1, 2)),
+    Selection("markers", (0,)),
     Selection("tensors", (EXPS,)),
     Selection("buffers", (1,)),
     Selection("nodes", (1,)),
@@ -33,6 +36,9 @@ SELECTIONS = (
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     made = random_links_trace(4)
+    time, zero = np.array([7]), np.zeros(1, np.int32)
+    markers = Markers(time, zero, zero, zero, flags=zero.astype(np.uint16))
+    made = dataclasses.replace(made, markers=markers)
     return with_waits(made, np.full(len(made.spans), 5))
 
 
@@ -57,7 +63,7 @@ def test_statistics_complete_the_facts(trace: Trace, selection: Selection) -> No
     assert (stats.durations is not None) is subject.has_durations
     assert "counting…" not in {fact.value for fact in shown.facts}
     has_pending = "counting…" in {fact.value for fact in pending.facts}
-    assert has_pending is (selection.table != "spans")
+    assert has_pending is (subject.has_stats and selection.table != "spans")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS, ids=lambda s: str(s.table))
@@ -79,6 +85,10 @@ def test_rows_beyond_the_trace_are_no_entities(trace: Trace, table: TableName) -
 
 def test_all_tables_but_accesses_have_entities() -> None:
     assert set(get_args(TableName)) - set(ENTITIES) == {"accesses", "gaps", "groups"}
+
+
+def test_every_kind_is_tried_here() -> None:
+    assert set(ENTITIES) <= {selection.table for selection in SELECTIONS}
 
 
 def test_rows_of_statistics_need_an_index(trace: Trace) -> None:
