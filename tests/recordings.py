@@ -158,7 +158,9 @@ def records(*, later: int = 0) -> bytes:
 
 def packed(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the facts of a sidecar as version 2 has them."""
-    values = facts | {key: list(blocks(facts[key])) for key in table_keys()}
+    values = facts | {
+        key: list(blocks(facts[key])) for key in table_keys() if key in facts
+    }
     builds = [
         build | {"tensors": table(len(build["tensors"]["flags"]), build["tensors"])}
         for build in facts["builds"]
