@@ -561,6 +561,26 @@ def test_two_windows_see_each_others_bookmarks(
     assert names(document.session) == ["b", "c"]
 
 
+def test_bookmark_made_before_the_stored_ones_are_read_is_saved_with_them(
+    window: MainWindow, document: Document, trace: Path, qtbot: QtBot,
+    opened: Callable[[Path], Document],
+) -> None:  # fmt: skip
+    fill(document.session, "stored")
+    wait_kept(qtbot, document)
+    window.close_document(document)
+
+    again = opened(trace)
+    again.session.bookmarks.add("early", TimeRange(7, 9))
+    qtbot.waitUntil(lambda: again.bookmarks.keeper.is_read)
+    assert sorted(names(again.session)) == ["early", "stored"]
+    wait_kept(qtbot, again)
+    window.close_document(again)
+
+    last = opened(trace)
+    qtbot.waitUntil(lambda: last.bookmarks.keeper.is_read)
+    assert sorted(names(last.session)) == ["early", "stored"]
+
+
 def test_foreign_side_car_is_reported_and_shown_on_request(
     window: MainWindow, document: Document, settings: Settings, trace: Path,
     opened: Callable[[Path], Document], qtbot: QtBot,

@@ -20,6 +20,7 @@ from ggscope.session.bookmarks.files import (
     parsed,
     read_bookmarks,
     to_bytes,
+    with_listed,
 )
 
 OF = Fingerprint(123, "0" * 16, "1" * 32)
@@ -207,3 +208,22 @@ def test_sets_agree_in_whichever_order_they_are_merged() -> None:
     assert results == {frozenset({("newer", 5), ("m3", 1), ("m4", 20)})}
     once = merged(*sets)
     assert merged(once, *sets) == once
+
+
+def test_changes_of_what_is_listed_are_later_than_all_before() -> None:
+    stored = BookmarkSet(
+        (entry(1, 50), entry(2, 50), entry(3, 50), entry(4, 50)), {f"{9:016x}": 70}
+    )
+    listed = frozenset(f"{n:016x}" for n in (1, 2, 3))  # 4 lies outside of the trace
+    same, old, gone, aside = stored.entries
+    renamed, again = replace(old.bookmark, name="new"), entry(9).bookmark
+
+    result = with_listed(stored, [again, same.bookmark, renamed], listed, 60)
+
+    assert result.entries == (Entry(again, 71), same, Entry(renamed, 60), aside)
+    assert result.deleted == {gone.bookmark.id: 60}
+    assert merged(stored, result).entries == (same, Entry(renamed, 60), aside,
+                                              Entry(again, 71))  # fmt: skip
+    ids = frozenset(e.bookmark.id for e in result.entries[:3])
+    unchanged = [e.bookmark for e in result.entries[:3]]
+    assert with_listed(result, unchanged, ids, 99) == result

@@ -1,4 +1,6 @@
-"""Bookmarks as values, and the undoing of what was done to them."""
+"""Bookmarks as values, and the model that changes them in steps."""
+
+from collections.abc import Callable
 
 import pytest
 
@@ -6,18 +8,13 @@ from ggscope.model.units import TimeRange
 from ggscope.session.bookmarks.bookmarks import (
     MAX_NAME,
     Bookmark,
-    BookmarkList,
     Bookmarks,
-    added,
-    colored,
+    Subject,
     free_name,
-    moved,
     nearest,
-    noted,
-    renamed,
     reverted,
-    without,
 )
+from ggscope.session.bookmarks.model import BookmarkModel
 
 
 def marks(*names: str) -> Bookmarks:
@@ -36,26 +33,40 @@ def test_new_name_has_a_number_above_all_that_are_taken() -> None:
     assert free_name(marks("Bookmark 7", "x", "Bookmark 2")) == "Bookmark 8"
 
 
-def test_renamed_temporary_bookmark_is_kept_from_now_on() -> None:
-    now = added((), Bookmark("mark", TimeRange(1, 1), permanent=False))
-
-    assert renamed(now, 0, " slow\n token ")[0].name == "slow token"
-    assert renamed(now, 0, "slow")[0].permanent
-    assert renamed(now, 0, " \t ") == now
-    assert len(renamed(now, 0, "x" * 999)[0].name) == MAX_NAME
+def model_of(*items: Bookmark) -> BookmarkModel:
+    model = BookmarkModel(lambda: Subject(TimeRange(1, 1)))
+    model.replace(items)
+    return model
 
 
-def test_color_is_changed_of_those_chosen_and_keeps_a_temporary_one() -> None:
-    now = added(marks("a", "b"), Bookmark("mark", TimeRange(1, 1), permanent=False))
+def test_temporary_bookmark_is_replaced_and_kept_once_it_is_named() -> None:
+    model = model_of()
+    model.add("first", permanent=False)
+    model.add("second", permanent=False)
 
-    red = colored(now, (0, 2), "red")
+    for name, expected in ((" \t ", "second"), (" slow\n token ", "slow token")):
+        model.set_name(0, name)
+        assert [b.name for b in model.items] == [expected]
+        assert model.items[0].permanent == (expected != "second")
+    model.set_name(0, "x" * 999)
+    assert len(model.items[0].name) == MAX_NAME
 
-    assert [b.color for b in red] == ["red", "", "red"]
-    assert red[2].permanent
-    assert colored(red, (0, 2), "red") == red
-    assert red[0].as_note() == ("a", TimeRange(0, 0), "", "red")
+
+def test_color_is_changed_of_those_chosen_as_one_step() -> None:
+    mark = Bookmark("mark", TimeRange(1, 1), permanent=False)
+    model = model_of(*marks("a", "b"), mark)
+
+    model.set_color("red", 0, 2)
+    model.set_color("red", 0, 2)  # changes nothing
+
+    assert [b.color for b in model.items] == ["red", "", "red"]
+    assert model.items[2].permanent
+    assert model.items[0].as_note() == ("a", TimeRange(0, 0), "", "red")
+    assert model.undo_title == "colour of 2 bookmarks changed"
+    model.undo()
+    assert model.items == (*marks("a", "b"), mark)
     with pytest.raises(IndexError):
-        colored(now, (3,), "red")
+        model.set_color("red", 3)
 
 
 def test_nearest_is_the_one_in_view_whose_ends_differ_least() -> None:
@@ -72,58 +83,65 @@ def test_nearest_is_the_one_in_view_whose_ends_differ_least() -> None:
     assert nearest(now[3:4], TimeRange(50, 50), view) is None
 
 
-def test_moving_stays_within_the_list() -> None:
-    now = marks("a", "b", "c")
+@pytest.mark.parametrize(
+    ("source", "target", "expected"), [(0, 1, "bac"), (2, -5, "cab"), (0, 99, "bca")]
+)
+def test_moving_stays_within_the_list(source: int, target: int, expected: str) -> None:
+    model = model_of(*marks("a", "b", "c"))
 
-    assert names(moved(now, 0, 1)) == ["b", "a", "c"]
-    assert names(moved(now, 2, -5)) == ["c", "a", "b"]
-    assert names(moved(now, 0, 99)) == ["b", "c", "a"]
+    model.move(source, target)
+
+    assert "".join(names(model.items)) == expected
     with pytest.raises(IndexError):
-        moved(now, 3, 0)
+        model.move(3, 0)
 
 
 def test_undo_and_redo_of_all_kinds_of_changes() -> None:
-    done = BookmarkList()
-    states = [()]
-    for expected in (
-        marks("a"),
-        marks("a", "b", "c"),
-        renamed(marks("a", "b", "c"), 1, "B"),
-        noted(renamed(marks("a", "b", "c"), 1, "B"), 0, "why"),
-        moved(noted(renamed(marks("a", "b", "c"), 1, "B"), 0, "why"), 0, 2),
-        without(moved(noted(renamed(marks("a", "b", "c"), 1, "B"), 0, "why"), 0, 2),
-                [0, 1]),
-    ):  # fmt: skip
-        assert done.change(expected, f"step {len(states)}")
-        states.append(expected)
+    model = model_of()
+    states = [model.items]
+    changes: list[Callable[[], object]] = [
+        lambda: model.add("a"),
+        lambda: model.add("b", TimeRange(2, 7)),
+        lambda: model.set_name(1, "B"),
+        lambda: model.set_note(0, "why"),
+        lambda: model.edit(model.items[0].id, "A", "why not", "red"),
+        lambda: model.move(0, 1),
+        model.sort,
+        lambda: model.remove(0, 1),
+    ]
+    for change in changes:
+        change()
+        states.append(model.items)
 
-    for number in range(len(states) - 1, 0, -1):
-        assert done.undo() == f"step {number}"
-        assert done.now == states[number - 1]
-    assert done.undo() == ""
-    for number in range(1, len(states)):
-        assert done.redo() == f"step {number}"
-        assert done.now == states[number]
-    assert done.redo() == ""
+    titles = []
+    for state in states[-2::-1]:
+        titles.append(model.undo_title)
+        model.undo()
+        assert model.items == state
+    assert model.undo_title == ""
+    for state in states[1:]:
+        assert model.redo_title == titles.pop()
+        model.redo()
+        assert model.items == state
+    assert model.redo_title == ""
 
 
 def test_undo_leaves_what_another_window_added() -> None:
     a, b, c = marks("a", "b", "c")
-    done = BookmarkList()
-    done.change((a, b), "made")
-    done.change((b,), "deleted")
-    done.replace((b, c))
+    model = model_of(a, b)
+    model.remove(0)
+    model.replace((b, c))
 
-    done.undo()
+    model.undo()
 
-    assert done.now == (a, b, c)
+    assert model.items == (a, b, c)
     assert reverted((a, b, c), (), (a, b)) == (c,)
 
 
 def test_change_after_undo_forgets_what_could_be_done_again() -> None:
-    done = BookmarkList()
-    done.change(marks("a"), "one")
-    done.undo()
-    done.change(marks("b"), "two")
+    model = model_of()
+    model.add("one")
+    model.undo()
+    model.add("two")
 
-    assert (done.undo_text, done.redo_text) == ("two", "")
+    assert (model.undo_title, model.redo_title) == ("“two” added", "")

@@ -1,12 +1,11 @@
-"""Bookmarks as plain values: named points and ranges, and the undoing of changes.
+"""Bookmarks as plain values: named points and ranges, and what they are set on.
 
 Each is set on a time and says in words which span or lane was meant.
 """
 
 import re
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ggscope.model.notes import Note
@@ -21,7 +20,6 @@ MAX_BOOKMARKS = 1000
 """So many can be made of one trace."""
 MAX_NAME = 200
 MAX_NOTE = 2000
-MAX_UNDO = 200
 TEMPORARY = "mark"
 """Name of the one bookmark that is not kept."""
 _NUMBERED = re.compile(r"Bookmark (\d{1,9})")
@@ -71,15 +69,6 @@ def clean_line(text: str, length: int) -> str:
     return " ".join(_UNSEEN.sub(" ", text[: 4 * length]).split())[:length].rstrip()
 
 
-def added(bookmarks: Bookmarks, made: Bookmark) -> Bookmarks:
-    """Return the bookmarks with one more at the end.
-
-    There is at most one that is not permanent: a new one replaces it.
-    """
-    others = tuple(b for b in bookmarks if b.permanent or made.permanent)
-    return (*others, made)
-
-
 def free_name(bookmarks: Bookmarks) -> str:
     """Return "Bookmark n" with the first number above all that are taken."""
     taken = (_NUMBERED.fullmatch(b.name) for b in bookmarks)
@@ -103,59 +92,6 @@ def nearest(bookmarks: Bookmarks, time: TimeRange, visible: TimeRange) -> int | 
     return min(ranks)[2] if ranks else None
 
 
-def without(bookmarks: Bookmarks, positions: Sequence[int]) -> Bookmarks:
-    """Return the bookmarks less some; IndexError where there is none."""
-    gone = {bookmarks[position].id for position in positions}
-    return tuple(b for b in bookmarks if b.id not in gone)
-
-
-def renamed(bookmarks: Bookmarks, position: int, name: str) -> Bookmarks:
-    """Return the bookmarks with another name for one, which is kept from now on.
-
-    A name of nothing but blanks changes nothing. IndexError where there is none.
-    """
-    old, clean = bookmarks[position], clean_line(name, MAX_NAME)
-    if not clean or clean == old.name:
-        return bookmarks
-    return _with(bookmarks, position, replace(old, name=clean, permanent=True))
-
-
-def noted(bookmarks: Bookmarks, position: int, note: str) -> Bookmarks:
-    """Return the bookmarks with another note for one; IndexError likewise."""
-    old, clean = bookmarks[position], clean_line(note, MAX_NOTE)
-    if clean == old.note:
-        return bookmarks
-    return _with(bookmarks, position, replace(old, note=clean, permanent=True))
-
-
-def colored(bookmarks: Bookmarks, positions: Sequence[int], color: str) -> Bookmarks:
-    """Return the bookmarks with another colour for some; IndexError likewise."""
-    chosen = {bookmarks[position].id for position in positions}
-    return tuple(
-        replace(b, color=color, permanent=True)
-        if b.id in chosen and b.color != color
-        else b
-        for b in bookmarks
-    )
-
-
-def moved(bookmarks: Bookmarks, source: int, target: int) -> Bookmarks:
-    """Return the bookmarks with one in another place, which is cut to those there are.
-
-    IndexError where there is none at `source`.
-    """
-    reordered = list(bookmarks)
-    one = reordered.pop(source)
-    reordered.insert(max(0, min(target, len(reordered))), one)
-    return tuple(reordered)
-
-
-def _with(bookmarks: Bookmarks, position: int, new: Bookmark) -> Bookmarks:
-    changed = list(bookmarks)
-    changed[position] = new
-    return tuple(changed)
-
-
 def reverted(now: Bookmarks, before: Bookmarks, after: Bookmarks) -> Bookmarks:
     """Return `now` without what changed from `before` to `after`.
 
@@ -177,76 +113,6 @@ def reverted(now: Bookmarks, before: Bookmarks, after: Bookmarks) -> Bookmarks:
         places = {b.id: place for place, b in enumerate(before)}
         restored.sort(key=lambda b: places.get(b.id, len(places)))
     return tuple(restored)
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    text: str
-    before: Bookmarks
-    after: Bookmarks
-
-
-class BookmarkList:
-    """The bookmarks of a session, and what was done to them.
-
-    Attributes
-    ----------
-    now : the bookmarks, in the user's order.
-    """
-
-    def __init__(self) -> None:
-        self.now: Bookmarks = ()
-        self._undo: list[_Step] = []
-        self._redo: list[_Step] = []
-
-    @property
-    def undo_text(self) -> str:
-        """What `undo` would undo; "" = there is nothing."""
-        return self._undo[-1].text if self._undo else ""
-
-    @property
-    def redo_text(self) -> str:
-        """What `redo` would do again; "" = there is nothing."""
-        return self._redo[-1].text if self._redo else ""
-
-    def change(self, bookmarks: Bookmarks, description: str) -> bool:
-        """Do something that can be undone; return whether it changed anything."""
-        if bookmarks == self.now:
-            return False
-        self._undo.append(_Step(description, self.now, bookmarks))
-        del self._undo[:-MAX_UNDO]
-        self._redo.clear()
-        self.now = bookmarks
-        return True
-
-    def replace(self, bookmarks: Bookmarks, *, forgets_steps: bool = False) -> bool:
-        """Take what came from elsewhere; return whether it changed anything.
-
-        With `forgets_steps` nothing before it can be undone.
-        """
-        if forgets_steps:
-            self._undo.clear()
-            self._redo.clear()
-        is_new, self.now = bookmarks != self.now, bookmarks
-        return is_new
-
-    def undo(self) -> str:
-        """Undo the last change; return what it was, "" where there is none."""
-        if not self._undo:
-            return ""
-        step = self._undo.pop()
-        self._redo.append(step)
-        self.now = reverted(self.now, step.before, step.after)
-        return step.text
-
-    def redo(self) -> str:
-        """Do once more what was undone last; return what, "" where there is none."""
-        if not self._redo:
-            return ""
-        step = self._redo.pop()
-        self._undo.append(step)
-        self.now = reverted(self.now, step.after, step.before)
-        return step.text
 
 
 @dataclass(frozen=True, slots=True)

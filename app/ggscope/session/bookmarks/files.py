@@ -25,8 +25,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
 
@@ -137,6 +137,31 @@ def merged(first: BookmarkSet, *others: BookmarkSet) -> BookmarkSet:
     )
 
 
+def with_listed(
+    bookmarks: BookmarkSet, listed: Iterable[Bookmark], were_listed: Set[str], now: int
+) -> BookmarkSet:
+    """Return the bookmarks after the user changed those that are listed.
+
+    Parameters
+    ----------
+    listed : those of now, in the user's order.
+    were_listed : ids of those before; what is missing now was deleted.
+    now : milliseconds since 1970.
+    """
+    others = {e.bookmark.id: e for e in bookmarks.entries}
+    deleted = dict(bookmarks.deleted)
+    entries = []
+    for mark in listed:
+        entry = others.pop(mark.id, None)
+        if entry is None or entry.bookmark != mark:
+            # Later than its deletion, which may have been undone this very moment.
+            entry = Entry(mark, max(now, deleted.pop(mark.id, -1) + 1))
+        entries.append(entry)
+    for gone in were_listed & others.keys():
+        deleted[gone] = max(now, others.pop(gone).changed)
+    return replace(bookmarks, entries=(*entries, *others.values()), deleted=deleted)
+
+
 def _rank(entry: Entry) -> tuple[int, str, str, TimeRange, str]:
     """Return what makes one of two versions the later one, in every window."""
     mark = entry.bookmark
@@ -151,34 +176,32 @@ def to_bytes(
         "ggscope": "bookmarks",
         "version": VERSION,
         "unit": unit,
-        "trace": {
-            "name": clean_line(trace_name, MAX_NAME),
-            "size": of.size,
-            "head": of.head,
-            "digest": of.digest,
-        },
-        "bookmarks": [
-            {
-                "id": e.bookmark.id,
-                "name": e.bookmark.name,
-                "start": e.bookmark.time.start,
-                "end": e.bookmark.time.end,
-                "note": e.bookmark.note,
-                "what": e.bookmark.what,
-                "lane": e.bookmark.lane,
-                **({"color": e.bookmark.color} if e.bookmark.color else {}),
-                "changed": e.changed,
-            }
-            for e in bookmarks.entries[:MAX_ENTRIES]
-        ],
+        "trace": {"name": clean_line(trace_name, MAX_NAME), **asdict(of)},
+        "bookmarks": [_stored(e) for e in bookmarks.entries[:MAX_ENTRIES]],
         "deleted": dict(bookmarks.deleted),
     }
     if bookmarks.lane_names:
         content["lanes"] = {
             key: {"name": name, "changed": when}
-            for key, (when, name) in list(bookmarks.lane_names.items())[:MAX_ENTRIES]
+            for key, (when, name) in islice(bookmarks.lane_names.items(), MAX_ENTRIES)
         }
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _stored(entry: Entry) -> dict[str, object]:
+    mark = entry.bookmark
+    color = {"color": mark.color} if mark.color else {}  # as 0.1.0 wrote those without
+    return {
+        "id": mark.id,
+        "name": mark.name,
+        "start": mark.time.start,
+        "end": mark.time.end,
+        "note": mark.note,
+        "what": mark.what,
+        "lane": mark.lane,
+        **color,
+        "changed": entry.changed,
+    }
 
 
 def read_bookmarks(path: Path) -> BookmarkFile | None:
@@ -218,12 +241,9 @@ def parsed(content: bytes) -> BookmarkFile:
     version = data.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         raise BookmarkFileError("a newer version of ggscope wrote it")
-    of, unit, listed = (
-        _fingerprint(data.get("trace")),
-        # Compared, for what stands there may be a list, which has no hash.
-        next((unit for unit in UNITS if unit == data.get("unit")), None),
-        data.get("bookmarks"),
-    )
+    of, listed = _fingerprint(data.get("trace")), data.get("bookmarks")
+    # Compared, for what stands there may be a list, which has no hash.
+    unit = next((unit for unit in UNITS if unit == data.get("unit")), None)
     if of is None or unit is None or not isinstance(listed, list):
         raise BookmarkFileError("parts of it are missing")
     limit = now_ms()
@@ -268,15 +288,12 @@ def _entry(value: object, limit: int) -> Entry | None:
     texts = [value.get(part, "") for part in ("name", "note", "what", "lane")]
     if any(not isinstance(text, str) for text in texts):
         return None
-    name, note, what = (
-        clean_line(text, length)
-        for text, length in zip(texts, (MAX_NAME, MAX_NOTE, MAX_NAME), strict=False)
-    )
+    name = clean_line(texts[0], MAX_NAME)
     mark = Bookmark(
         name or "Bookmark",
         TimeRange(start, end),
-        note=note,
-        what=what,
+        note=clean_line(texts[1], MAX_NOTE),
+        what=clean_line(texts[2], MAX_NAME),
         lane=texts[3][:MAX_NAME],
         color=color_key(value.get("color")),
         id=_id(value.get("id"), f"{start} {end} {name}"),

@@ -1,7 +1,7 @@
 """Keeps a session's bookmarks: found when its trace is opened, written when changed."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from ggscope.session.bookmarks.files import (
     now_ms,
     side_car,
     stamp_of,
+    with_listed,
 )
 from ggscope.session.loader import Loader, LoadState
 from ggscope.session.session import Session
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 QUIET_MS = 250
 """Bookmarks are written after so long without another change."""
 WATCH_MS = 2000
-_FIND, _KEEP = "bookmarks-find", "bookmarks-keep"
+_FIND, _WRITE = "bookmarks-find", "bookmarks-keep"
 
 
 class BookmarkKeeper(QObject):
@@ -65,25 +66,22 @@ class BookmarkKeeper(QObject):
         self._loader = loader
         self._settings = settings
         self._is_watching = is_watching
-        self._known: dict[str, Bookmark] = {}
-        self._changed: dict[str, int] = {}
-        self._deleted: dict[str, int] = {}
-        self._lane_names: dict[str, tuple[int, str]] = {}
-        self._aside: tuple[Entry, ...] = ()
+        self._bookmarks = BookmarkSet()
+        """All that is known, in values of the trace's own clock; listed ones first."""
+        self._listed: frozenset[str] = frozenset()
         self._accepted: frozenset[str] = frozenset()
         self._origin = 0
         self._path: Path | None = None
         self._place: Path | None = None
         self._stamp: tuple[int, int, int] | None = None
-        self._is_found = self._is_taking = self._is_keeping = self._is_due = False
-        self._is_lost = False
+        self._is_found = self._is_lost = self._is_writing = False
         self._problem = ""
         """Why bookmarks are not beside the trace, as it was shown last."""
         self._has_asked = False
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.setInterval(QUIET_MS)
-        self._later.timeout.connect(self._keep)
+        self._later.timeout.connect(self._write)
         self._watch = QTimer(self)
         self._watch.setInterval(WATCH_MS)
         self._watch.setTimerType(Qt.TimerType.VeryCoarseTimer)
@@ -104,7 +102,7 @@ class BookmarkKeeper(QObject):
     @property
     def is_saving(self) -> bool:
         """Whether bookmarks are being written, or are about to be."""
-        return self._later.isActive() or self._is_keeping
+        return self._later.isActive() or self._is_writing
 
     @property
     def trace_path(self) -> Path | None:
@@ -146,7 +144,7 @@ class BookmarkKeeper(QObject):
                 text += "; another file next to the trace has their name"
             elif is_elsewhere:
                 text += "; the file next to the trace cannot be written"
-        self._session.bookmarks.set_location(text if self._known else "")
+        self._session.bookmarks.set_location(text if self._permanent() else "")
 
     # -- finding -------------------------------------------------------------
 
@@ -163,14 +161,11 @@ class BookmarkKeeper(QObject):
         if trace is None:
             return
         by, self._origin = self._origin - trace.clock.origin, trace.clock.origin
-        if by and self._is_found and self._known:
-            self._is_taking = True
+        items = self._session.bookmarks.items
+        if by and self._is_found and items:
             self._session.bookmarks.replace(
-                tuple(_shifted(b, by) for b in self._session.bookmarks.items),
-                forgets_steps=True,
+                tuple(_shifted(b, by) for b in items), forgets_steps=True
             )
-            self._known = _by_id(self._session.bookmarks.items)
-            self._is_taking = False
 
     def _find(self) -> None:
         storage = self._storage()
@@ -192,8 +187,9 @@ class BookmarkKeeper(QObject):
             self._stamp = stamp_of(stored.place)
             self._watch.start()
         self._is_found, self._is_lost = True, False
-        ours = self._ours()
-        self._take(merged(ours, stored.bookmarks))
+        ours = self._with_listed()
+        self._listed |= {b.id for b in self._permanent()}
+        self._list(merged(ours, stored.bookmarks))
         if merged(stored.bookmarks, ours) != stored.bookmarks:
             self._later.start()
         self._say_place()
@@ -230,129 +226,99 @@ class BookmarkKeeper(QObject):
         if self._is_watching() and stamp_of(self._place) != self._stamp:
             self._find()
 
-    # -- the session's bookmarks and what is kept of them ----------------------
+    # -- the session's bookmarks and what is stored of them --------------------
 
-    def _ours(self) -> BookmarkSet:
-        """Return all that is known, in values of the trace's own clock."""
-        listed = tuple(
-            Entry(_shifted(b, self._origin), self._changed[b.id])
-            for b in self._session.bookmarks.items
-            if b.id in self._known
-        )
-        names = dict(self._lane_names)
-        return BookmarkSet((*listed, *self._aside), dict(self._deleted), names)
+    def _permanent(self) -> Bookmarks:
+        return tuple(b for b in self._session.bookmarks.items if b.permanent)
 
-    def _take(self, stored: BookmarkSet) -> None:
-        """List what is kept, as far as it lies in the trace."""
+    def _with_listed(self) -> BookmarkSet:
+        """Return all that is known, with what the session lists now."""
+        listed = [_shifted(b, self._origin) for b in self._permanent()]
+        return with_listed(self._bookmarks, listed, self._listed, now_ms())
+
+    def _list(self, bookmarks: BookmarkSet) -> None:
+        """List bookmarks as far as they lie in the trace, and name lanes."""
         trace = self._session.trace
         if trace is None:
             return
-        shown, aside = [], []
-        for entry in stored.entries:
-            mark = _shifted(entry.bookmark, -self._origin)
-            if _lies_in(mark.time, trace) or mark.id in self._known:
-                shown.append(mark)
-            else:
-                aside.append(entry)
-        self._aside = tuple(aside)
-        self._changed = {e.bookmark.id: e.changed for e in stored.entries}
-        self._deleted = dict(stored.deleted)
-        self._take_names(stored.lane_names)
-        self._known = {b.id: b for b in shown}
-        others = tuple(b for b in self._session.bookmarks.items if not b.permanent)
-        self._is_taking = True
-        self._session.bookmarks.replace((*shown, *others))
-        self._is_taking = False
-
-    def _take_names(self, names: Mapping[str, tuple[int, str]]) -> None:
-        """Call lanes as they are called in what is kept."""
-        self._lane_names = dict(names)
-        state = self._session.lanes.state
-        given = tuple(sorted((key, name) for key, (_, name) in names.items() if name))
-        self._is_taking = True
-        self._session.lanes.set_state(replace(state, names=given), is_step=False)
-        self._is_taking = False
+        listed: list[Entry] = []
+        others: list[Entry] = []
+        for entry in bookmarks.entries:
+            mark = entry.bookmark
+            is_listed = mark.id in self._listed or _lies_in(
+                mark.time.shifted(-self._origin), trace
+            )
+            (listed if is_listed else others).append(entry)
+        # First, so that what is heard of it is no change.
+        self._bookmarks = replace(bookmarks, entries=(*listed, *others))
+        self._listed = frozenset(e.bookmark.id for e in listed)
+        shown = (_shifted(e.bookmark, -self._origin) for e in listed)
+        temporary = (b for b in self._session.bookmarks.items if not b.permanent)
+        self._session.bookmarks.replace((*shown, *temporary))
+        given = ((key, name) for key, (_, name) in bookmarks.lane_names.items() if name)
+        lanes = replace(self._session.lanes.state, names=tuple(sorted(given)))
+        self._session.lanes.set_state(lanes, is_step=False)
 
     def _on_lanes_changed(self, state: LaneState) -> None:
-        """Note how the user called lanes, and keep it soon."""
-        if self._is_taking:
-            return
-        now, given = now_ms(), dict(state.names)
-        names = {key: name for key, (_, name) in self._lane_names.items()}
-        changed = {
-            key: given.get(key, "")
-            for key in given.keys() | names.keys()
-            if given.get(key, "") != names.get(key, "")
-        }
-        for key, name in changed.items():
-            before = self._lane_names.get(key, (0, ""))[0]
-            self._lane_names[key] = max(now, before + 1), name
-        if changed and self._is_found:
-            self._later.start()
+        """Note how the user named lanes, and save it soon."""
+        given, names = dict(state.names), dict(self._bookmarks.lane_names)
+        for key in given.keys() | names.keys():
+            when, name = names.get(key, (0, ""))
+            if given.get(key, "") != name:
+                names[key] = max(now_ms(), when + 1), given.get(key, "")
+        if names != self._bookmarks.lane_names:
+            self._bookmarks = replace(self._bookmarks, lane_names=names)
+            if self._is_found:
+                self._later.start()
 
-    def _on_bookmarks_changed(self, bookmarks: Bookmarks) -> None:
-        """Note what the user did, and keep it soon."""
-        if self._is_taking:
-            return
-        now = now_ms()
-        by_id = _by_id(bookmarks)
-        for name, mark in by_id.items():
-            if self._known.get(name) != mark:
-                # Later than its deletion, which may have been undone this very moment.
-                self._changed[name] = max(now, self._deleted.pop(name, -1) + 1)
-        for name in self._known.keys() - by_id.keys():
-            self._deleted[name] = max(now, self._changed.pop(name, 0))
-        self._known = by_id
-        if self._is_found:
+    def _on_bookmarks_changed(self, _: Bookmarks) -> None:
+        """Note what the user did, and save it soon."""
+        bookmarks = self._with_listed()
+        if self._is_found and bookmarks != self._bookmarks:
+            self._bookmarks = bookmarks
+            self._listed = frozenset(b.id for b in self._permanent())
             self._later.start()
             self._ask()
         self._say_place()
 
-    # -- keeping -------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------
 
-    def _keep(self) -> None:
+    def _write(self) -> None:
         storage = self._storage()
         if storage is None or not self._is_found:
             return
-        if self._is_keeping:
-            self._is_due = True
+        if self._is_writing:
+            self._later.start()
             return
-        self._is_keeping = True
+        self._is_writing = True
         self._session.tasks.run(
-            _KEEP,
-            partial(storage.store, self._ours()),
+            _WRITE,
+            partial(storage.store, self._bookmarks),
             self._on_saved,
-            on_error=self._on_not_kept,
+            on_error=self._on_not_saved,
             even_if_held=True,
         )
 
     def _on_saved(self, result: SaveResult) -> None:
-        self._is_keeping = False
+        self._is_writing = False
         self._accepted |= {result.of.digest}
         self._place, self._stamp = result.place, result.stamp
         if result.place is not None:
             self._watch.start()
-        self._take(merged(self._ours(), result.bookmarks))
+        self._list(merged(self._bookmarks, result.bookmarks))
         self._say_place(result.is_elsewhere, result.is_taken)
         if result.problem and result.problem != self._problem:
             self.message_requested.emit(result.problem, "", None)
         self._problem = result.problem
-        self._keep_again()
 
-    def _on_not_kept(self, failure: TaskFailure) -> None:
-        self._is_keeping = False
+    def _on_not_saved(self, failure: TaskFailure) -> None:
+        self._is_writing = False
         self._session.bookmarks.set_location(f"Not saved: {failure.message}")
         self.message_requested.emit(
             f"Could not save the bookmarks. {failure.message}",
             "Try again",
-            self._keep,
+            self._write,
         )
-        self._keep_again()
-
-    def _keep_again(self) -> None:
-        if self._is_due:
-            self._is_due = False
-            self._keep()
 
     def release(self) -> None:
         """Write what is not written yet, now: the session is about to close."""
@@ -363,7 +329,7 @@ class BookmarkKeeper(QObject):
         if storage is None or not self._is_found or not is_due:
             return
         try:
-            storage.store(self._ours())
+            storage.store(self._bookmarks)
         except (TraceError, OSError) as error:
             logger.warning("bookmarks of %s are not kept: %s", storage.path, error)
 
@@ -373,22 +339,15 @@ class BookmarkKeeper(QObject):
         """Ask once where bookmarks should be kept; the data folder meanwhile."""
         path = self.trace_path
         is_open = self._settings.bookmarks.place == "ask" and not self._has_asked
-        if is_open and self._known and self._settings.data_folder is not None:
+        if is_open and self._permanent() and self._settings.data_folder is not None:
             self._has_asked = True
             if path is not None and can_lie_beside(path):
                 self.place_asked.emit()
 
     def _on_settings_changed(self, topic: str) -> None:
-        if (
-            topic == "bookmarks"
-            and self._is_found
-            and (self._known or self._aside or self._lane_names)
-        ):
+        has_any = self._bookmarks.entries or self._bookmarks.lane_names
+        if topic == "bookmarks" and self._is_found and has_any:
             self._later.start()
-
-
-def _by_id(bookmarks: Bookmarks) -> dict[str, Bookmark]:
-    return {b.id: b for b in bookmarks if b.permanent}
 
 
 def _shifted(mark: Bookmark, by: int) -> Bookmark:

@@ -1,6 +1,7 @@
 """BookmarkModel: the bookmarks of a session, changed in steps that can be undone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from PySide6.QtCore import QObject, Signal
 
@@ -8,10 +9,15 @@ from ggscope.model.units import TimeRange
 from ggscope.session.bookmarks import bookmarks
 from ggscope.session.bookmarks.bookmarks import (
     Bookmark,
-    BookmarkList,
     Bookmarks,
     Subject,
+    clean_line,
+    reverted,
 )
+
+MAX_UNDO = 200
+_Step = tuple[str, Bookmarks, Bookmarks]
+"""The title of a change, and the bookmarks without it and with it."""
 
 
 class BookmarkModel(QObject):
@@ -23,6 +29,7 @@ class BookmarkModel(QObject):
 
     Attributes
     ----------
+    items : the bookmarks, in the user's order.
     location : where the bookmarks are stored, in words; "" = there is nothing to store.
     """
 
@@ -36,14 +43,11 @@ class BookmarkModel(QObject):
         self, default_subject: Callable[[], Subject], parent: QObject | None = None
     ) -> None:
         super().__init__(parent)
+        self.items: Bookmarks = ()
         self.location = ""
         self._default_subject = default_subject
-        self._list = BookmarkList()
-
-    @property
-    def items(self) -> Bookmarks:
-        """The bookmarks, in the user's order."""
-        return self._list.now
+        self._undo: list[_Step] = []
+        self._redo: list[_Step] = []
 
     def add(
         self,
@@ -55,12 +59,13 @@ class BookmarkModel(QObject):
     ) -> Bookmark | None:
         """Bookmark a range or a subject and report it.
 
-        "" gets a name by number. None where there are `bookmarks.MAX_BOOKMARKS`.
+        "" gets a name by number. None where there are `bookmarks.MAX_BOOKMARKS`. There
+        is at most one that is not permanent: a new one replaces it.
         """
         if len(self.items) >= bookmarks.MAX_BOOKMARKS:
             self.status_message.emit("Too many bookmarks; delete some first.")
             return None
-        name = bookmarks.clean_line(name, bookmarks.MAX_NAME)
+        name = clean_line(name, bookmarks.MAX_NAME)
         if subject is None:
             subject = self._default_subject()
         elif isinstance(subject, TimeRange):
@@ -69,12 +74,13 @@ class BookmarkModel(QObject):
             name or bookmarks.free_name(self.items),
             subject.time,
             permanent,
-            note=bookmarks.clean_line(note, bookmarks.MAX_NOTE),
+            note=clean_line(note, bookmarks.MAX_NOTE),
             what=subject.what,
             lane=subject.lane,
             color=color,
         )
-        self._change(bookmarks.added(self.items, made), f"“{made.name}” added")
+        others = [b for b in self.items if b.permanent or permanent]
+        self._change([*others, made], f"“{made.name}” added")
         self.status_message.emit(self._description_of_new(made, subject))
         return made
 
@@ -85,76 +91,75 @@ class BookmarkModel(QObject):
 
     def remove(self, *positions: int) -> None:
         """Remove the bookmarks at `positions`."""
-        names = [self.items[position].name for position in positions]
-        title = f"“{names[0]}” deleted" if names else ""
-        if len(names) > 1:
-            title = f"{len(names)} bookmarks deleted"
-        self._change(bookmarks.without(self.items, positions), title)
+        removed = [self.items[position] for position in positions]
+        others = [b for b in self.items if b not in removed]
+        self._change(others, f"{_named(removed)} deleted")
 
     def set_name(self, position: int, name: str) -> None:
-        """Give the bookmark at `position` another name."""
-        title = f"“{self.items[position].name}” renamed"
-        self._change(bookmarks.renamed(self.items, position, name), title)
+        """Give the bookmark at `position` another name; a blank one is ignored."""
+        name = clean_line(name, bookmarks.MAX_NAME) or self.items[position].name
+        self._edit([position], "{0} renamed", name=name)
 
     def set_note(self, position: int, note: str) -> None:
         """Give the bookmark at `position` another note."""
-        title = f"note of “{self.items[position].name}” changed"
-        self._change(bookmarks.noted(self.items, position, note), title)
+        note = clean_line(note, bookmarks.MAX_NOTE)
+        self._edit([position], "note of {0} changed", note=note)
 
     def set_color(self, color: str, *positions: int) -> None:
         """Give the bookmarks at `positions` another colour."""
-        names = [self.items[position].name for position in positions]
-        title = f"colour of “{names[0]}” changed" if names else ""
-        if len(names) > 1:
-            title = f"colour of {len(names)} bookmarks changed"
-        self._change(bookmarks.colored(self.items, positions, color), title)
+        self._edit(positions, "colour of {0} changed", color=color)
 
     def edit(self, bookmark_id: str, name: str, note: str, color: str) -> None:
         """Give a bookmark another name, note and colour, as one step.
 
         Nothing happens where it has gone meanwhile, as by another window.
         """
-        ids = [b.id for b in self.items]
-        if bookmark_id not in ids:
-            return
-        at = ids.index(bookmark_id)
-        items = bookmarks.renamed(self.items, at, name)
-        items = bookmarks.noted(items, at, note)
-        items = bookmarks.colored(items, (at,), color)
-        self._change(items, f"“{self.items[at].name}” changed")
+        for position, mark in enumerate(self.items):
+            if mark.id == bookmark_id:
+                name = clean_line(name, bookmarks.MAX_NAME) or mark.name
+                note = clean_line(note, bookmarks.MAX_NOTE)
+                parts = {"name": name, "note": note, "color": color}
+                self._edit([position], "{0} changed", **parts)
 
     def move(self, source: int, target: int) -> None:
-        """Put the bookmark at `source` in another place."""
-        title = f"“{self.items[source].name}” moved"
-        self._change(bookmarks.moved(self.items, source, target), title)
+        """Put the bookmark at `source` in another place, within those there are."""
+        others = list(self.items)
+        mark = others.pop(source)
+        others.insert(max(0, min(target, len(others))), mark)
+        self._change(others, f"{_named([mark])} moved")
 
     def sort(self) -> None:
         """Put the bookmarks in order of time."""
-        by_time = tuple(sorted(self.items, key=lambda b: b.time))
+        by_time = sorted(self.items, key=lambda b: b.time)
         self._change(by_time, "bookmarks sorted by time")
 
     def replace(self, items: Bookmarks, *, forgets_steps: bool = False) -> None:
-        """Take bookmarks from elsewhere, such as a file; see `BookmarkList.replace`."""
-        if self._list.replace(items, forgets_steps=forgets_steps):
-            self.changed.emit(self.items)
+        """Take bookmarks from elsewhere, such as a file.
+
+        With `forgets_steps` nothing before it can be undone.
+        """
+        if forgets_steps:
+            self._undo.clear()
+            self._redo.clear()
+        self._set(items)
 
     @property
     def undo_title(self) -> str:
         """Which change `undo` undoes; "" = none."""
-        return self._list.undo_text
+        return self._undo[-1][0] if self._undo else ""
 
     @property
     def redo_title(self) -> str:
         """Which change `redo` makes again; "" = none."""
-        return self._list.redo_text
+        return self._redo[-1][0] if self._redo else ""
 
     def undo(self) -> None:
         """Undo the last change and report which."""
-        self._report_step(self._list.undo(), "Undone: {0}")
+        self._take_step(self._undo, self._redo, "Undone: {0}")
 
     def redo(self) -> None:
         """Make the change again that was undone last and report which."""
-        self._report_step(self._list.redo(), "Redone: {0}")
+        self._take_step(self._redo, self._undo, "Redone: {0}")
 
     def set_location(self, location: str) -> None:
         """Set where the bookmarks are stored."""
@@ -162,14 +167,37 @@ class BookmarkModel(QObject):
             self.location = location
             self.location_changed.emit(location)
 
-    def _change(self, items: Bookmarks, title: str) -> None:
-        if self._list.change(items, title):
-            self.changed.emit(self.items)
+    def _edit(self, positions: Iterable[int], title: str, **parts: str) -> None:
+        """Change parts of bookmarks, which are permanent from then on."""
+        chosen = [self.items[position] for position in positions]
+        changed = {
+            mark.id: replace(mark, permanent=True, **parts)  # type: ignore[arg-type]  # texts
+            for mark in chosen
+            if any(getattr(mark, part) != text for part, text in parts.items())
+        }
+        items = [changed.get(mark.id, mark) for mark in self.items]
+        self._change(items, title.format(_named(chosen)))
 
-    def _report_step(self, title: str, text: str) -> None:
-        if title:
-            self.changed.emit(self.items)
+    def _change(self, items: Iterable[Bookmark], title: str) -> None:
+        """Do something that can be undone."""
+        before, after = self.items, tuple(items)
+        if after != before:
+            self._undo.append((title, before, after))
+            del self._undo[:-MAX_UNDO]
+            self._redo.clear()
+            self._set(after)
+
+    def _take_step(self, steps: list[_Step], others: list[_Step], text: str) -> None:
+        if steps:
+            title, without, with_ = steps.pop()
+            others.append((title, with_, without))
+            self._set(reverted(self.items, without, with_))
             self.status_message.emit(text.format(title))
+
+    def _set(self, items: Bookmarks) -> None:
+        if items != self.items:
+            self.items = items
+            self.changed.emit(self.items)
 
     def _description_of_new(self, made: Bookmark, subject: Subject) -> str:
         """Return what was bookmarked and how to come back to it."""
@@ -179,3 +207,7 @@ class BookmarkModel(QObject):
             thing = "the marked range"
         shortcut = f" (Alt+{number})" if number <= 9 else ""
         return f"“{made.name}”: {thing}{shortcut}"
+
+
+def _named(chosen: Bookmarks | list[Bookmark]) -> str:
+    return f"“{chosen[0].name}”" if len(chosen) == 1 else f"{len(chosen)} bookmarks"
