@@ -31,7 +31,6 @@ from ggscope.model.trace import (
     stated_figure,
 )
 from ggscope.model.units import format_bytes, format_offset
-from ggscope.readers import plugins
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.gguf_header import (
     HEAD_BYTES,
@@ -46,7 +45,6 @@ from ggscope.readers.common.gguf_header import (
 )
 from ggscope.readers.common.tensor_rows import MAX_OFFSET, TensorRows, stated_size
 from ggscope.readers.gguf import HEADER_OPTION, INFO, PACKAGE, WALK
-from ggscope.readers.plugins import PluginError
 from ggscope.readers.source import Source
 
 COUNT_KEY = "split.count"
@@ -353,6 +351,9 @@ def package_header(
         If our own walk finds any damage, or the package refuses the file or is not
         done in two minutes.
     """
+    # Not imported by those who have no plug-in and do not ask for the package.
+    from ggscope.readers import plugins
+
     walked = read_header(source, check_cancelled)
     if walked.end < 0 or walked.warnings:
         why = (
@@ -376,7 +377,7 @@ def package_header(
             header, _ = plugins.run(
                 lambda: _read(copy), seconds=_SECONDS, check=check_cancelled
             )
-        except PluginError as error:
+        except plugins.PluginError as error:
             raise CorruptError(
                 f"the gguf package cannot read this file: {error}.", hint=_HINT
             ) from error
