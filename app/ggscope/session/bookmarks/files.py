@@ -19,6 +19,7 @@ It lies beside the trace, or in a folder of the user's own. There a trace is fou
 again by its fingerprint, wherever it is moved: by what it holds.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -415,10 +416,7 @@ class BookmarkStorage:
             of = fingerprint(self.path)
         except OSError:
             return Found()
-        beside, foreign, problem = self._beside()
-        in_folder, problem_in_folder = self._in_folder(of)
-        files = beside | in_folder
-        problem = problem or problem_in_folder
+        files, foreign, problem = self._scan(of)
         bad = next((path for path, file in files.items() if file.n_bad), None)
         if bad is not None and not problem:
             problem = (
@@ -448,7 +446,9 @@ class BookmarkStorage:
             ) from error
         beside = side_car(self.path)
         can_write = self.is_beside and can_lie_beside(self.path)
-        is_taken = can_write and os.path.lexists(beside) and not self._beside()[0]
+        is_taken = (
+            can_write and os.path.lexists(beside) and beside not in self._scan(of)[0]
+        )
         problem = ""
         if can_write and not is_taken:
             try:
@@ -476,9 +476,8 @@ class BookmarkStorage:
         parent = self.folder if beside is None else beside.parent
         assert parent is not None
         with locked(parent):
-            in_folder, _ = self._in_folder(of)
-            target = beside or self._free_place(of, in_folder)
-            files = self._beside()[0] | in_folder
+            files, _, _ = self._scan(of)
+            target = beside or self._free_place(of, files)
             bookmarks = merged(ours, *(file.bookmarks for file in files.values()))
             current = files.get(target)
             is_same = current and (current.bookmarks, current.of) == (bookmarks, of)
@@ -486,9 +485,9 @@ class BookmarkStorage:
                 if current and current.n_bad:
                     copy_aside(target)
                 write_file(target, to_bytes(bookmarks, of, self.unit, self.path.name))
-        for path, file in in_folder.items():
+        for path, file in files.items():
             # From before the trace grew, or they lay beside it.
-            if path != target:
+            if path not in (target, side_car(self.path)):
                 if file.n_bad:
                     copy_aside(path)
                 path.unlink(missing_ok=True)
@@ -500,46 +499,44 @@ class BookmarkStorage:
             return False
         return file.of.digest in self.accepted or is_of(self.path, file.of)
 
-    def _beside(self) -> tuple[dict[Path, BookmarkFile], BookmarkFile | None, str]:
-        """Return the file beside the trace if it is about it, else it, or a problem."""
-        path = side_car(self.path)
-        try:
-            file = read_bookmarks(path)
-            if file is None or self._matches(file):
-                return ({} if file is None else {path: file}), None, ""
-        except BookmarkFileError as error:
-            return {}, None, _not_read(path.name, error)
-        except OSError:
-            return {}, None, ""
-        return {}, file, ""
+    def _scan(
+        self, of: Fingerprint
+    ) -> tuple[dict[Path, BookmarkFile], BookmarkFile | None, str]:
+        """Return the files about this trace, a foreign one beside it, and a problem.
 
-    def _in_folder(self, of: Fingerprint) -> tuple[dict[Path, BookmarkFile], str]:
-        """Return the files of the user's folder about this trace, and a problem.
+        The file beside the trace comes first, then those in the user's folder.
+        """
+        files: dict[Path, BookmarkFile] = {}
+        foreign, problem = None, ""
+        beside = side_car(self.path)
+        for path in (beside, *self._places(of)):
+            try:
+                file = read_bookmarks(path)
+                if file is not None and self._matches(file):
+                    files[path] = file
+                elif path == beside:
+                    foreign = file
+            except BookmarkFileError as error:
+                name = one_line(path.name if path == beside else str(path))
+                problem = problem or (
+                    f"{name} is not read as bookmarks: {error}. It stays as it is."
+                )
+            except OSError:
+                continue
+        return files, foreign, problem
+
+    def _places(self, of: Fingerprint) -> list[Path]:
+        """Return the files in the user's folder that may be about this trace.
 
         The same content comes first; a trace that has grown is found by its head.
         """
         if self.folder is None:
-            return {}, ""
-        try:
-            names = [
-                n for n in os.listdir(self.folder)
-                if n.startswith(of.head + "-") and n.endswith(".json")
-            ]  # fmt: skip
-        except OSError:
-            return {}, ""
-        files: dict[Path, BookmarkFile] = {}
-        problem = ""
-        names = [_name_in_folder(of), *sorted(names)]
-        for name in islice(dict.fromkeys(names), _MAX_CANDIDATES):
-            try:
-                file = read_bookmarks(self.folder / name)
-                if file is not None and self._matches(file):
-                    files[self.folder / name] = file
-            except BookmarkFileError as error:
-                problem = problem or _not_read(str(self.folder / name), error)
-            except OSError:
-                continue
-        return files, problem
+            return []
+        grown: list[Path] = []
+        with contextlib.suppress(OSError):
+            grown = sorted(self.folder.glob(f"{of.head}-*.json"))
+        first = self.folder / _name_in_folder(of)
+        return list(dict.fromkeys([first, *grown]))[:_MAX_CANDIDATES]
 
     def _free_place(self, of: Fingerprint, files: Mapping[Path, BookmarkFile]) -> Path:
         """Return the file in the user's folder to write: none that cannot be read."""
@@ -550,10 +547,6 @@ class BookmarkStorage:
 
 def _name_in_folder(of: Fingerprint, number: int = 1) -> str:
     return f"{of.head}-{of.digest}{f'-{number}' if number > 1 else ''}.json"
-
-
-def _not_read(name: str, error: BookmarkFileError) -> str:
-    return f"{one_line(name)} is not read as bookmarks: {error}. It stays as it is."
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
