@@ -566,14 +566,14 @@ def test_bookmark_made_before_the_stored_ones_are_read_is_saved_with_them(
     opened: Callable[[Path], Document],
 ) -> None:  # fmt: skip
     fill(document.session, "stored")
-    wait_kept(qtbot, document)
+    wait_saved(qtbot, document)
     window.close_document(document)
 
     again = opened(trace)
     again.session.bookmarks.add("early", TimeRange(7, 9))
     qtbot.waitUntil(lambda: again.bookmarks.keeper.is_read)
     assert sorted(names(again.session)) == ["early", "stored"]
-    wait_kept(qtbot, again)
+    wait_saved(qtbot, again)
     window.close_document(again)
 
     last = opened(trace)
