@@ -198,7 +198,7 @@ def _update(data: Path, *, is_gone: bool = False) -> Iterator[str]:
             if (data / folder / made).exists():
                 yield (
                     f"{tool} is not installed: its entries for these files stay until "
-                    f"it runs for {data / folder}. It is in the package {package}."
+                    f"it runs on {data / folder}. It is in the package {package}."
                 )
             continue
         if program is None:

@@ -45,7 +45,7 @@ def follow_requests(arguments: Namespace) -> int:
     source = follow(Path(arguments.files[0]))
     if not isinstance(source, LogSource):
         source.close()
-        raise QueryError(f"{arguments.files[0]} is not a log of a server.")
+        raise QueryError(f"{arguments.files[0]} is not a server log.")
     printed = _JsonLines() if arguments.json else _Lines(arguments.limit or MAX_SHOWN)
     status = _StatusLine()
     until = None

@@ -40,7 +40,7 @@ def run(arguments: Namespace) -> int:
         trace = load(path, arguments)
         if trace.log is None:
             raise QueryError(
-                f"{path.name} is not a log of a server: it holds {trace.info.format}."
+                f"{path.name} is not a server log; its format is {trace.info.format}."
             )
         if not arguments.json:
             _print(path, trace, arguments)

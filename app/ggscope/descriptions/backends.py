@@ -20,7 +20,7 @@ _RULE_WORDS = {
     SpanRule.NONE: "no span has this name",
     SpanRule.OWN: "the file states the span",
     SpanRule.NAME: "spans of the same tensor name and op",
-    SpanRule.OP: "spans of the same op, which is listed with one shape",
+    SpanRule.OP: "spans of the same op, listed with a single shape",
     SpanRule.AMBIGUOUS: "the name is cut, or the op has several shapes: ambiguous",
     SpanRule.OTHER_OP: "spans of this name are of another op",
 }
@@ -46,17 +46,17 @@ SPLIT_TIPS = {
     "after": "backend of the split before",
     "copied": "bytes that are copied to the backend each time; the scheduler cuts "
     "sizes to whole KiB or MiB",
-    "weights": "of these, at least so many of weights",
+    "weights": "bytes of weights among these, at least",
     "inputs": "tensors that are copied",
     "largest": "the one with most bytes",
-    "why": "derived from where weights and caches lie: the scheduler does not say it",
+    "why": "derived from where weights and caches lie; the scheduler does not print it",
     "begins with": "its first op; views are not listed",
     "ops": "ops that are listed",
     "times": "such splits in all graphs of the file",
 }
 CPU_COLUMNS = ("op", "why", "count", "graphs", "begin splits", "result", "tensors")
 CPU_TIPS = {
-    "why": "derived from where weights and caches lie: the scheduler does not say it",
+    "why": "derived from where weights and caches lie; the scheduler does not print it",
     "count": "ops on the CPU in graphs in which another backend takes part",
     "begin splits": "how many of them begin a split: data are copied for these",
     "result": "bytes that they write, at least",

@@ -166,7 +166,7 @@ def _profile(one: CacheProfile, flags: Flags, name: str) -> FlagText:
         "thecodacus/llama.cpp (with --moe-cache-slots)"
     )
     rests = (
-        "lists of the router"
+        "the router's lists of experts"
         if one.quality is Quality.MEASURED
         else "accesses, sizes of tensors, or lists that are not whole"
     )

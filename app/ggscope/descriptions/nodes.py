@@ -98,7 +98,7 @@ def _trace_facts(
     if n:
         quality = Quality(int(measures.quality[node])).word
         spans = f"{format_count(n)} span" + ("" if n == 1 else "s")
-        text, exact = f"no end recorded of {spans}, {quality}", ""
+        text, exact = f"{spans} without a recorded end, {quality}", ""
         if n > n_open:
             total = round(float(measures.time[node]))
             text, exact = format_duration(total, unit), format_exact(total, unit)

@@ -178,7 +178,7 @@ REQUEST_COLUMNS = (
     ),
     _number(
         "again", lambda rows: rows.requests.n_reprocessed, format_count,
-        "tokens that were in the cache and were computed again all the same",
+        "cached tokens that were computed again",
     ),
     _number("prompt ms", lambda rows: rows.requests.prompt_time, _ms),
     _number(

@@ -29,7 +29,7 @@ REASONS = {
     Reason.NO_READS: "what it reads is not recorded",
     Reason.NO_SHAPE: "shape of the weight not known: open the model file beside it",
     Reason.NO_FIT: "sizes do not fit the weight's shape, or the tokens of the ubatch",
-    Reason.NO_EXPERTS: "number of tokens or of experts used not known",
+    Reason.NO_EXPERTS: "number of tokens or of used experts unknown",
     Reason.NO_BYTES: "not all bytes known",
     Reason.NO_TIME: "time not measured",
 }

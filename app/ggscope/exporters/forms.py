@@ -1,7 +1,6 @@
-"""The forms in which the spans of a trace leave the program, by name.
+"""The export formats of spans, by name, for the command line and the window.
 
-What the command line and the window offer; what writes one is imported when it is
-asked for.
+The module that writes a format is imported when it is first used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,15 +25,15 @@ _LEVEL, _GZIP = 3, 31
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form.
+    """An export format.
 
     Attributes
     ----------
-    title : what people call it.
+    title : its name in the window.
     suffix : of files.
-    module : below `ggscope.exporters`; "" = a table of the spans.
-    takes : which spans it has a place for; "" = all.
-    is_packed : whether files are packed by gzip where their names end in .gz.
+    module : that writes it, below `ggscope.exporters`; "" = a table of the spans.
+    takes : which spans it can hold; "" = all.
+    is_packed : whether files whose names end in .gz are compressed by gzip.
     """
 
     title: str

@@ -50,7 +50,7 @@ class Tracing(Enum):
     """It writes a file that can be followed."""
     UNTRACED = "not traced"
     ENDED = "ended"
-    """It is no more; what its ring holds can be looked at."""
+    """It has ended; the content of its ring can still be opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class Requests(Table):
         I64,
         Column(
             "int64",
-            "tokens that were in the cache and were computed again all the same",
+            "cached tokens that were computed again",
             -1,
         ),
     ]

@@ -654,7 +654,7 @@ class Markers(Table):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessColumns(Table):
-    """What was touched, without when: equally long columns."""
+    """Accesses without their times: equally long columns."""
 
     tensor: Annotated[Array, Column("int32", "what was touched", -1, of="tensors")]
     kind: Annotated[Array, Column("uint8", "direction", 0, code=AccessKind)]

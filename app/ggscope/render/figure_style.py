@@ -1,4 +1,4 @@
-"""The style of a figure: size, letters, colours, and what stands around it.
+"""The style of a figure: size, font size, colours, title and legend.
 
 Neither numpy nor Qt here: the command line and a dialog read the presets before
 anything is drawn.
@@ -15,7 +15,7 @@ from ggscope.errors import ExportError
 CSS_DPI = 96.0
 """Device-independent pixels per inch."""
 DESIGN_PX = 11.0
-"""Size of the usual letters in the pictures of all views, in their own pixels."""
+"""Usual font size in the pictures of all views, in their own pixels."""
 Unit = Literal["mm", "px", "in"]
 UNITS: tuple[Unit, ...] = ("mm", "px", "in")
 _LENGTH = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(mm|px|in)")
@@ -61,7 +61,9 @@ def parse_length(text: str) -> Length:
     """
     match = _LENGTH.fullmatch(text.strip().lower())
     if match is None:
-        raise ExportError(f"{text!r} is no length; write it as 88mm, 1600px or 3.5in.")
+        raise ExportError(
+            f"{text!r} is not a length; write it as 88mm, 1600px or 3.5in."
+        )
     unit: Unit = next(unit for unit in UNITS if unit == match[2])
     length = Length(float(match[1]), unit)
     if not length.value:
@@ -74,7 +76,7 @@ def parse_font(text: str) -> float:
     match = _FONT.fullmatch(text.strip().lower())
     if match is None or not MIN_FONT <= float(match[1]) <= MAX_FONT:
         raise ExportError(
-            f"{text!r} is no size of letters; write it as 7pt, from "
+            f"{text!r} is not a font size; write it as 7pt, from "
             f"{MIN_FONT:g}pt to {MAX_FONT:g}pt."
         )
     return float(match[1])
@@ -87,14 +89,14 @@ class FigureStyle:
     Attributes
     ----------
     preset : the name in `PRESETS` that it began from, "" = none; of no effect.
-    width, height : None = what the figure wants: a height at which all of it fits.
+    width, height : None = chosen by the figure: a height at which all of it fits.
     dpi : dots per inch of a PNG.
-    font : points of the usual letters; None = 8.25, as on a screen at 100 %.
+    font : size of the usual font in points; None = 8.25, as on a screen at 100 %.
     theme : name of its colours.
-    transparent : whether the paper of a PNG or SVG is see-through.
-    seen : as the view stands it comes from, with selection, marks, notes, hidden and
-        pinned lanes and their order; else clean.
-    title : what stands over it; None = what the figure says of itself, "" = nothing.
+    transparent : whether the background of a PNG or SVG is transparent.
+    seen : as shown in the view, with selection, marks, notes, hidden and pinned
+        lanes and their order; else without these.
+    title : None = the title of the figure itself, "" = nothing.
     legend, color_bar, notes : whether it has them. Notes are bookmarks.
     suffix : of the file that it goes to.
     """
@@ -115,7 +117,7 @@ class FigureStyle:
 
     @property
     def zoom(self) -> float:
-        """Device-independent pixels per pixel of the design: how large letters are."""
+        """Device-independent pixels per pixel of the design: how large fonts are."""
         if self.font is None:
             return 1.0
         return self.font * CSS_DPI / 72 / DESIGN_PX

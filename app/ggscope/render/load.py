@@ -77,7 +77,7 @@ from ggscope.render.theme import theme as theme_named
 
 _COLORS = "cividis"
 _SIDE_PX, _NARROW_PX = 300.0, 720.0
-"""Width of the request sizes, and below which there is no room for them."""
+"""Width of the chart of request sizes; it is left out in narrower pictures."""
 _PANEL_PX, _LOWEST_PX, _FLAT_PX = 104.0, 250.0, 360.0
 _MESSAGE_PX = 24.0
 _MAX_BUCKETS = 24

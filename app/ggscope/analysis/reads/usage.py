@@ -41,7 +41,7 @@ class Usage:
     n_accesses : how often it is accessed; each access of each op counts, however many
         threads record it.
     bytes_read, bytes_written : known bytes of these.
-    unknown_read, unknown_written : bytes that may be moved besides, at most.
+    unknown_read, unknown_written : upper bound of bytes that may be moved as well.
     unsized_reads, unsized_writes : accesses of unknown size.
     n_spans : spans that access it or, for a node, are it.
     time : first to last tick of these spans; None without any.
@@ -72,8 +72,8 @@ def usage_of(
 ) -> Usage:
     """Return the figures of the active row of a selection that is no span.
 
-    Accesses are summed per entry of the account and multiplied by how often that
-    occurs: the sums are those of all ops, exactly.
+    Accesses are summed per entry of the `AccessTable` and multiplied by how often it
+    occurs: the sums over all ops, exactly.
 
     Raises
     ------

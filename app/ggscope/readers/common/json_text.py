@@ -1,8 +1,8 @@
-"""What is wrong with a JSON text and where; and undoing what pasting adds.
+"""Finds syntax errors and repeated keys of JSON texts; removes what pasting adds.
 
-Keys that an object names twice are found in texts that a typed decoder reads, too, as
-it passes over them (`repeats`): ``json_repeats.c`` looks through a text at about
-1 GB/s, and a decoder in Python does for what it cannot judge.
+Typed decoders ignore keys that an object has twice. `repeats` finds them:
+``json_repeats.c`` scans a text at about 1 GB/s, and a decoder in Python reads what the
+scan cannot decide.
 """
 
 import json

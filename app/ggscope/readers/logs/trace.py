@@ -1,4 +1,4 @@
-"""A trace of the lines of a log: requests as spans on slot lanes, remarks, rates.
+"""A trace of a log: requests as spans on slot lanes, events as markers, rates.
 
 Lines are added as they come, all at once where a file is read: each addition costs what
 is new, and what belongs to requests that are not done.
@@ -56,7 +56,7 @@ _MAX_COUNTS = 1 << 17
 _MAX_CALLS = 200_000
 _MAX_NAME = 200
 _LATE = 64
-"""So many lines behind a request nothing more comes of it."""
+"""A request gets no more lines so many lines after its last one."""
 _EVENTS = {
     Kind.REPROCESS: "whole prompt computed again",
     Kind.CHECKPOINT: "context checkpoint",

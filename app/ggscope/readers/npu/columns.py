@@ -1,7 +1,7 @@
 """Events of an NPU trace as columns, gathered block by block.
 
-`KINDS` says once for all what becomes of the fields of each kind of event: the rows of
-the scan, and the events of which the rules had something to say.
+`KINDS` declares the columns of each kind of event. Their values come from the rows of
+the C scan, or from events that the rules judged one by one.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,6 @@
-"""What a picture of the timeline is drawn from, made ready ahead of it.
+"""Computes what the timeline is drawn from, before it is drawn.
 
-For a large trace that is done on a worker, and of very many lanes for those alone that
-are in view.
+For a large trace this runs on a worker; with very many lanes, only for those in view.
 """
 
 from dataclasses import dataclass
@@ -54,8 +53,8 @@ class Prepared:
 class PrepareRequest:
     """Computes rows and colourings of the open lanes, on a worker.
 
-    Where very many lanes are open, only of those in view; of the others those of few
-    spans are left to the moment when they come into view.
+    With very many open lanes, only of those in view; other lanes of few spans are
+    prepared when they come into view.
 
     Attributes
     ----------

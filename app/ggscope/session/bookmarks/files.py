@@ -46,7 +46,7 @@ MAX_BYTES = 4 << 20
 MAX_ENTRIES = 5000
 _MAX_TICK = 1 << 62
 _MAX_KEY = 400
-"""Letters of the key of a lane."""
+"""Characters of the key of a lane."""
 _ID = re.compile(r"[0-9a-f]{16}")
 _HASH = re.compile(r"[0-9a-f]{16}(?:[0-9a-f]{16})?")
 _MAX_CANDIDATES = 16
@@ -59,7 +59,7 @@ class BookmarkFileError(TraceError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kept bookmark, its time in values of the trace's own clock.
+    """A stored bookmark, its time in values of the trace's own clock.
 
     `changed` : when it was made or changed last, milliseconds since 1970.
     """

@@ -27,7 +27,7 @@ class StatisticsTable(TextTable):
 
     Signals
     -------
-    row_stepped(row, by) : Enter, or with Shift: on to the next or previous span (±1).
+    row_stepped(row, by) : Enter or Shift+Enter: to the next or previous span (±1).
 
     With Ctrl, Enter opens a row as a double click does.
     """
@@ -47,7 +47,7 @@ class StatisticsTable(TextTable):
 
 @guarded
 class PivotTable(StatisticsTable):
-    """A table of two groupings, whose cells are gone to one by one."""
+    """A table of two groupings, in which single cells are selected."""
 
     def __init__(self, model: TextTableModel, parent: QWidget) -> None:
         super().__init__(model, parent, "pivot", keeps_first=True)

@@ -85,13 +85,13 @@ class TensorSection(Section):
 
 def _headings(clock: Clock) -> tuple[Heading, ...]:
     return (
-        Heading("tensor", "What was touched", 160, stretch=True),
+        Heading("tensor", "The accessed tensor", 160, stretch=True),
         number_heading(
             "handovers",
-            "Touches that begin within the window after one by another thread",
+            "Accesses that begin within the window after one by another thread",
             84,
         ),
-        number_heading("with a write", "Handovers of which a touch writes", 90),
+        number_heading("with a write", "Handovers with at least one write", 90),
         time_heading("closest", "From begin to begin, at least", clock),
         number_heading("threads", "Threads that touch it"),
         number_heading("touches", "Ops of threads that read or write it", 72),

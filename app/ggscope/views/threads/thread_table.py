@@ -84,8 +84,8 @@ def _thread_headings(clock: Clock) -> tuple[Heading, ...]:
         share("busy %", "Busy time"),
         time("wait", "Recorded waits at barriers"),
         share("wait %", "Waits"),
-        time("idle", "The rest of the range, before the first and behind the last op"
-             " too"),
+        time("idle", "The rest of the range, also before the first and after the"
+             " last op"),
         share("idle %", "Idle time"),
         Heading("last", "How often it came last to a barrier", 56, right=True,
                 largest_first=True),

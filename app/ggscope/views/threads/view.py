@@ -200,7 +200,7 @@ class ThreadsView(View):
             self._count_soon()
 
     def _on_window(self) -> None:
-        """Take the window length that was typed; what is no length is put back."""
+        """Take the typed window length, or restore the last one if it is invalid."""
         trace = self.session.trace
         if trace is None:
             return

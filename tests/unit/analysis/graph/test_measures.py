@@ -141,7 +141,7 @@ def test_worst_quality_of_the_spans_is_reported() -> None:
     ("flags", "time", "value"),
     [
         ((0, 4), 10.0, "at least 10 ns in 2 spans, 1 unfinished"),
-        ((4, 4), np.nan, "no end recorded of 2 spans, unfinished"),
+        ((4, 4), np.nan, "2 spans without a recorded end, unfinished"),
     ],
 )
 def test_spans_without_an_end_add_no_time(
