@@ -132,7 +132,7 @@ def test_report_doubts_a_file_that_contradicts_itself(run, tmp_path, suffix):
 
     result = run("check", file, "--report", report)
 
-    text = "but what it says of itself is not what it holds"
+    text = "but figures that it states do not match its content"
     assert text in result.out
     assert f"Good, {text}: " in report.read_text("utf-8")
 

@@ -612,7 +612,7 @@ def test_stated_figures_are_listed_with_their_verdicts(run, tmp_path):
     ) == (0.5, 0.8, False)
     assert contradicted["place"] == "summary_metrics.te.per_engine[0].utilization"
     assert "50.0 %      80.0 %  contradicts" in text
-    assert "good, but what it says of itself is not what it holds" in check.out
+    assert "good, but figures that it states do not match its content" in check.out
     assert check.code == 0
 
 

@@ -289,8 +289,8 @@ def test_export_too_large_to_be_composed_is_refused_with_its_size(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--width 10mm", "A width of 38 pixels has no room for letters of 8.25 pt"),
-        ("--height 2mm", "A height of 8 pixels has no room for letters of 8.25 pt"),
+        ("--width 10mm", "A width of 38 pixels is too small for a font of 8.25 pt"),
+        ("--height 2mm", "A height of 8 pixels is too small for a font of 8.25 pt"),
         ("--width 100px --font 96pt", "Ask for 931 at least, or for smaller letters."),
     ],
 )

@@ -414,7 +414,7 @@ def test_range_without_spans_says_so(
     counted(qtbot, view)
 
     assert Page(view).is_empty
-    assert Page(view).placeholder.startswith("No op lies in this range.")
+    assert Page(view).placeholder.startswith("No op is in this range.")
     none = Page(view).placeholder
     session.ranges.set_marked(MarkedRange(TimeRange(0, 200)))
     session.queries.set_filter(Filter(text="no such thing"))

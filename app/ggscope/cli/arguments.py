@@ -872,7 +872,7 @@ def _add_show(parser: _Parser) -> None:
     parser.add_argument(
         "--ascii",
         action="store_true",
-        help="draw with letters; this is the default",
+        help="draw with characters; this is the default",
     )
     parser.add_argument(
         "--width", type=values.positive, metavar="N", help="width in characters"
@@ -882,7 +882,7 @@ def _add_show(parser: _Parser) -> None:
         "--color-by",
         choices=coloring_ids(),
         metavar="WHAT",
-        help="what letters stand for; default: family, of calls category: "
+        help="what the characters mean; default: family, of calls category: "
         + ", ".join(coloring_ids()),
     )
 

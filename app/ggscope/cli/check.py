@@ -60,7 +60,7 @@ def run(arguments: Namespace) -> int:
         is_true = all(f.agrees is not False for _, f in trace.stated_figures())
         doubt = complete = ""
         if verdict["ok"] and not is_true:
-            doubt = ", but what it says of itself is not what it holds"
+            doubt = ", but figures that it states do not match its content"
         if len(trace.spans):
             complete = f"Complete: {one_line(completeness_text(result))}."
         sentences[str(path)] = doubt, complete

@@ -26,8 +26,8 @@ from ggscope.exporters.token_json import TokenFile, TokenJson
 
 _STDOUT = Path("-")
 _PARTS = (
-    "Files follow each other in time; each span is whole in the file in which it "
-    "begins, and what lies within it may be in the next."
+    "Files are consecutive in time. A span is whole in the file in which it begins, "
+    "its nested spans may be in the next."
 )
 
 

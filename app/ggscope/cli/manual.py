@@ -111,7 +111,7 @@ def manual(parser: ArgumentParser) -> str:
         ".B ggscope\n.RI [ COMMAND ]\n.RI [ options ]\n.RI [ FILE \\ ...]",
         ".SH DESCRIPTION",
         "Opens traces in a window, or answers questions about them in the terminal. "
-        "Wherever a file is named, a folder of an experiment may stand.",
+        "In place of a file, a folder of an experiment may be named.",
         ".SH COMMANDS",
     ]
     shared: dict[str, dict[tuple[str, ...], Option]] = {}

@@ -66,7 +66,10 @@ def _print(path: Path, trace: Trace, facts: NpuFacts, arguments: Namespace) -> N
     windows = facts.bandwidth
     high = windows_table(facts, windows.high().tolist())
     for title, listed in (
-        ("What the file says, and what its events give", claims_table(trace)),
+        (
+            "Figures stated by the file, and computed from its events",
+            claims_table(trace),
+        ),
         ("Engines", engines_table(trace, facts)),
         ("Stalls", stalls_table(facts)),
         ("Bandwidth windows above 80 % of the peak", high),

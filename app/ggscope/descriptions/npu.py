@@ -276,13 +276,13 @@ def claims_table(trace: Trace) -> ListedTable:
         for c in trace.info.stated
     )
     head = (
-        ("claim", "What the file says of itself"),
+        ("claim", "A figure that the file states"),
         ("stated", "As the file states it"),
-        ("computed", "What its events give"),
+        ("computed", "As its events give it"),
         ("difference", "Stated minus computed"),
         ("verdict", "Whether the two agree but for rounding"),
         ("by", "What the computed figure was made of"),
-        ("place", "Where in the file it stands"),
+        ("place", "Its place in the file"),
     )
     return ListedTable("claims", head, rows)
 

@@ -145,7 +145,7 @@ def no_reads_text(trace: Trace, reads: WhatIf | None = None) -> tuple[str, str]:
     if chosen is not None and not chosen.sequence.n_lost:
         return (
             "No choices of experts",
-            "None that was used lies in this range; choices without times lie in none.",
+            "No used choice is in this range; choices without times are in no range.",
         )
     if implies_reads(trace):
         return (

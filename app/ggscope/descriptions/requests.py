@@ -81,8 +81,8 @@ MEMORY_TIPS = {
     "unaccounted": "total less free less used: of other programs, and of the driver",
 }
 NEGATIVE_TIP = (
-    "The program's parts are more than what the driver says is taken: buffers that are "
-    "not resident, or memory that devices share."
+    "The program's parts exceed the memory in use by the driver: buffers that are not "
+    "resident, or memory that devices share."
 )
 
 

@@ -74,7 +74,7 @@ class LiveStrip(QFrame):
             "Follow",
             lambda: follower.set_follows(not follower.follows),
             self,
-            tip="Let the view move with the program, or stand (L)",
+            tip="Follow the program with the view, or stop following (L)",
         )
         self.pause = button(
             "Pause",

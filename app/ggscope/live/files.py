@@ -591,8 +591,8 @@ class RecordsSource(GrowingFile):
         self._builder.warn(
             Severity.DATA_LOSS,
             "live_hole",
-            "records of the running program are missing: zeros stand in their place, "
-            "and other records came behind them.",
+            "records of the running program are missing: the file has zeros in their "
+            "place, and further records after them.",
             offset=self._at,
             count=int(later[0]),
         )

@@ -491,8 +491,8 @@ class _ProgramTrace:
                 Severity.DATA_LOSS,
                 "live_lost",
                 "records of the running program were lost: it wrote faster than they "
-                "were read, and its ring had no more room. Where a thread was silent "
-                "because of that is hatched.",
+                "were read, and its ring was full. Gaps of threads because of that are "
+                "hatched.",
                 count=n_lost - n_unseen,
                 remedy="Make the ring larger, or trace fewer ops.",
             )

@@ -311,11 +311,11 @@ class TraceBuilder:
         self.warn(
             Severity.NOTICE,
             STATED_CODE,
-            f"what the file says of itself is not what it holds. {shown}"
+            f"figures that the file states do not match its content. {shown}"
             + (f"; and {more:,} more." if more > 0 else "."),
             count=len(wrong),
             place=wrong[0].place,
-            remedy="Cite what was computed, or find out what its writer counted.",
+            remedy="Cite the computed figures, or find out what the writer counted.",
         )
 
     def snapshot(

@@ -53,7 +53,7 @@ _SIDE_BY_SIDE_PX = 620.0
 _STACKED_PX = 400.0
 _MAX_CURVES = 8
 _HIDDEN = {
-    ExpertSource.NONE: "Nothing in this trace has to do with experts.",
+    ExpertSource.NONE: "This trace records no experts.",
     ExpertSource.STACKS: "Only whole stacks of experts are named; which experts were "
     "used is not recorded.",
 }
@@ -367,7 +367,9 @@ def draw_experts(scene: ExpertsScene, style: FigureStyle, name: str) -> Rendered
     def compose(height: float) -> DisplayList:
         whole = replace(scene, height=height)
         if scene.with_second and frames(whole)[1] is None:
-            left_out.append(f"There is no room for “{second_title(scene)}”.")
+            left_out.append(
+                f"“{second_title(scene)}” is left out: the figure is too small."
+            )
         return compose_experts(whole)
 
     return framed(

@@ -309,9 +309,9 @@ def check_size(style: FigureStyle) -> None:
         if pixels is not None and pixels < round(min_px * style.scale):
             points = DESIGN_PX * style.zoom * 72 / CSS_DPI
             raise ExportError(
-                f"A {side} of {pixels} pixels has no room for letters of "
-                f"{points:.3g} pt at {style.dpi:g} dots per inch. Ask for "
-                f"{round(min_px * style.scale)} at least, or for smaller letters."
+                f"A {side} of {pixels} pixels is too small for a font of "
+                f"{points:.3g} pt at {style.dpi:g} dots per inch. Use "
+                f"{round(min_px * style.scale)} pixels or more, or a smaller font."
             )
 
 

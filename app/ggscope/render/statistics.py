@@ -252,5 +252,5 @@ def _notes(
     lines = stat_notes(trace, table, facts, (column,))
     if column.unit == "time":
         usual = _usual_quality(rows)
-        lines.insert(0, f"Times are {usual} where a bar says nothing else.")
+        lines.insert(0, f"Times are {usual} unless marked otherwise.")
     return lines

@@ -32,8 +32,8 @@ from ggscope.views.base.widgets import combo_box
 _MIN_WIDTH_PX = 460
 _TITLES: dict[Side, str] = {"A": "A", "B": "B", "": "left out"}
 _ABOUT = (
-    "Differences are those from A to B. The spread among runs of a side says what is "
-    "noise."
+    "Differences are B minus A. Changes within the spread of the runs of a side count "
+    "as noise."
 )
 
 

@@ -317,8 +317,8 @@ def _warn_of_stacks(builder: TraceBuilder, events: Events, made: ChromeTrace) ->
         builder.warn(
             Severity.NOTICE,
             "period_estimated",
-            "how much time lies between two samples is not recorded; the median of "
-            f"what lies between those of a thread is taken: {usual}.",
+            "the sampling period is not recorded; the median time between the samples "
+            f"of a thread is used: {usual}.",
         )
     else:
         builder.warn(

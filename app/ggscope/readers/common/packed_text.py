@@ -375,8 +375,8 @@ class _ZstdText:
         opened = zstd_reader()
         if opened is None:
             raise ReadError(
-                "the file is packed by zstd, which nothing installed can unpack.",
-                hint="Unpack it with zstd -d, or install the package zstandard.",
+                "the file is compressed by zstd; no installed library decompresses it.",
+                hint="Decompress it with zstd -d, or install the package zstandard.",
             )
         self._source = source
         self._file = _SourceFile(source)

@@ -67,7 +67,7 @@ def note_problems(
         builder.warn(
             Severity.NOTICE,
             "repaired_line",
-            "lines are no sound JSON; what stands before the damage was taken.",
+            "lines are invalid JSON; what precedes the damage was read.",
             count=lines.n_repaired,
             place=f"line {lines.first_repaired + 1:,}",
         )

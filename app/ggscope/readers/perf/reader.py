@@ -216,8 +216,8 @@ def _warn(
         builder.warn(
             Severity.NOTICE,
             "period_estimated",
-            "how much time lies between two samples is not recorded; the median of "
-            f"what lies between those of a thread is taken: {what}.",
+            "the sampling period is not recorded; the median time between the samples "
+            f"of a thread is used: {what}.",
             count=len(guessed),
             remedy="Print it by perf script --header, recorded by perf record -F.",
         )

@@ -229,7 +229,7 @@ def _warn(builder: TraceBuilder, packets: Packets, made: PerfettoTrace) -> None:
         builder.warn(
             Severity.DATA_LOSS,
             "packets_packed_by_zstd",
-            "packets are packed by zstd, which nothing installed can unpack.",
+            "packets are compressed by zstd; no installed library decompresses them.",
             faults.first["zstd"],
             n,
             remedy="Install the package zstandard, or record without compression.",

@@ -84,8 +84,8 @@ class PprofReader:
             ) from None
         if len(data) >= max_bytes:
             raise LimitExceededError(
-                f"the profile is larger than {format_bytes(max_bytes)}, for which "
-                "there is memory; nothing was read.",
+                f"the profile is larger than {format_bytes(max_bytes)}, the available "
+                "memory; nothing was read.",
                 hint="Close other programs, or record a shorter profile.",
             )
 

@@ -90,7 +90,7 @@ def values(form: Any, n: int, budget: Budget, depth: int = 0) -> list[Any]:
         case {"lengths": inner, "items": items}:
             lengths = [_whole(k) for k in values(inner, n, budget, depth + 1)]
             if any(length < 0 for length in lengths):
-                raise ColumnError("a list of less than nothing")
+                raise ColumnError("a list of negative length")
             flat = values(items, sum(lengths), budget, depth + 1)
             stops = accumulate(lengths)
             column = [flat[b - k : b] for k, b in zip(lengths, stops, strict=True)]

@@ -123,7 +123,7 @@ def _kind_of(database: Database, path: Path) -> type[_Form]:
     shown = ", ".join(names[:_LISTED]) + (" …" if len(names) > _LISTED else "")
     if (log := _write_ahead_log(path)) is not None:
         raise ReadError(
-            f"what this SQLite database holds stands in {log.name} beside it, which is "
+            f"the rows of this SQLite database are in {log.name} beside it, which is "
             "not read.",
             hint=_WRITE_BACK,
         )
@@ -182,7 +182,7 @@ def _warn(gathered: Gathered, database: Database, source: Source) -> None:
         builder.warn(
             Severity.DATA_LOSS,
             "database_cut",
-            "the database is shorter than it says: rows of its last pages are gone.",
+            "the database is shorter than its header states: its last rows are gone.",
             source.size,
             remedy="Copy or export it again.",
         )
@@ -199,8 +199,8 @@ def _warn(gathered: Gathered, database: Database, source: Source) -> None:
         builder.warn(
             Severity.NOTICE,
             "write_ahead_log",
-            f"beside the database lies {log.name}: what was written last stands only "
-            "there and was not read.",
+            f"the latest rows are in {log.name} beside the database, which was not "
+            "read.",
             remedy=_WRITE_BACK,
         )
     note_change(builder, source.change(), f"{builder.n_spans:,} spans", source.size)

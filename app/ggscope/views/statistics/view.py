@@ -618,11 +618,11 @@ class StatisticsView(View):
         else:
             is_of_spans = self.result is not None and self.result.by in _OF_SPANS
             what = "span" if is_of_spans else "op"
-            text = f"No {what} lies in this range."
+            text = f"No {what} is in this range."
             hint = "Drag across the timeline to mark a range."
             scope = None if self.result is None else self.result.scope
             if scope is not None and (scope.lanes is not None or scope.ids):
-                text = "No {0} that is asked for lies in this range."
+                text = "No {0} of this selection is in this range."
                 text = text.format(what)
             elif self.session.queries.filter:
                 text = "No record in this range matches the filter."

@@ -121,8 +121,8 @@ class ThreadsView(View):
         self.window_line.setAccessibleName("Window length")
         set_tip(
             self.window_line,
-            "Window: touches of a tensor by two threads count where the second begins "
-            "so soon after the first, such as 100 us or 1 ms",
+            "Window: two threads share a tensor where the second access begins within "
+            "this time of the first, such as 100 us or 1 ms",
         )
         self.window_line.setFixedWidth(scaled(84))
         self.window_line.editingFinished.connect(self._on_window)
