@@ -291,7 +291,7 @@ def test_export_too_large_to_be_composed_is_refused_with_its_size(
     [
         ("--width 10mm", "A width of 38 pixels is too small for a font of 8.25 pt"),
         ("--height 2mm", "A height of 8 pixels is too small for a font of 8.25 pt"),
-        ("--width 100px --font 96pt", "Ask for 931 at least, or for smaller letters."),
+        ("--width 100px --font 96pt", "Use 931 pixels or more, or a smaller font."),
     ],
 )
 def test_export_too_small_to_be_read_is_refused_with_what_it_needs(

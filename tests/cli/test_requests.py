@@ -84,7 +84,7 @@ def test_other_files_are_refused(run, built):
     result = run("requests", built("llama_like_trace()"))
 
     assert result.code == 2
-    assert "not a log" in result.err
+    assert "not a server log" in result.err
 
 
 def test_log_without_requests_says_so(run, tmp_path):
