@@ -10,7 +10,7 @@ that part is walked again one by one.
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, U8, Array, Bools
 from ggscope.readers.ggmlviz.columns import (
     NAME_BLOCK,
     EventOptions,
@@ -21,7 +21,7 @@ from ggscope.readers.ggmlviz.columns import (
     is_memory,
 )
 from ggscope.readers.ggmlviz.layouts import N_TYPES, PREFIX_BYTES
-from ggscope.readers.ggmlviz.walk import Bools, Bytes, Found, Stop, Walk, unaligned
+from ggscope.readers.ggmlviz.walk import Found, Stop, Walk, unaligned
 
 WALKER_BYTES = 1 << 14
 N_WALKERS = 1024
@@ -131,7 +131,7 @@ def _step(walk: Walk, at: I64) -> tuple[I64, Bools]:
     return after, is_sound
 
 
-def distinct_labels(data: Bytes, at: I64, length: I64) -> tuple[Array, I64]:
+def distinct_labels(data: U8, at: I64, length: I64) -> tuple[Array, I64]:
     """Return a number for each label, equal for equal bytes, and first rows."""
     codes, _, first = encode(_digests(data, at, length))
     model = first[codes]
@@ -143,7 +143,7 @@ def distinct_labels(data: Bytes, at: I64, length: I64) -> tuple[Array, I64]:
 _MIX = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 
-def _digests(data: Bytes, at: I64, length: I64) -> npt.NDArray[np.uint64]:
+def _digests(data: U8, at: I64, length: I64) -> npt.NDArray[np.uint64]:
     """Return a 64-bit digest of each label."""
     digest = (length.astype(np.uint64) + np.uint64(1)) * _MIX
     for k in range(0, int(length.max()), 8):
@@ -153,7 +153,7 @@ def _digests(data: Bytes, at: I64, length: I64) -> npt.NDArray[np.uint64]:
     return digest
 
 
-def _uint64s(data: Bytes, at: I64, rest: I64) -> npt.NDArray[np.uint64]:
+def _uint64s(data: U8, at: I64, rest: I64) -> npt.NDArray[np.uint64]:
     """Return 8 bytes of each label, zeros where `rest` bytes end before."""
     array: npt.NDArray[np.uint64] = unaligned(data, 8)[at].view("<u8")
     unused = (8 - np.minimum(rest, 8)).astype(np.uint64) * np.uint64(8)
@@ -161,9 +161,7 @@ def _uint64s(data: Bytes, at: I64, rest: I64) -> npt.NDArray[np.uint64]:
     return array & mask
 
 
-def _are_equal(
-    data: Bytes, at: I64, length: I64, other: I64, other_length: I64
-) -> bool:
+def _are_equal(data: U8, at: I64, length: I64, other: I64, other_length: I64) -> bool:
     """Return whether all labels equal their others, byte for byte."""
     if not np.array_equal(length, other_length):
         return False
@@ -177,7 +175,7 @@ def _are_equal(
     return True
 
 
-def _distinct_slow(data: Bytes, at: I64, length: I64) -> tuple[Array, I64]:
+def _distinct_slow(data: U8, at: I64, length: I64) -> tuple[Array, I64]:
     """Return what `_distinct_labels` does, one by one.
 
     Only where unequal labels have equal digests, which takes a forged file.

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, U64, Array
 from ggscope.readers.source import Source
 from ggscope.readers.tensor import scan
 from ggscope.readers.tensor.columns import (
@@ -14,7 +14,6 @@ from ggscope.readers.tensor.columns import (
     Headers,
     Tally,
     TensorOptions,
-    Words,
     word_blocks,
 )
 from ggscope.readers.tensor.layouts import (
@@ -64,7 +63,7 @@ class NumpyBlocks:
         return self._numbers.exemplars(), self._numbers.first_record()
 
     def _take(
-        self, first: int, text: Words, columns: Headers, row: int, kind: Array
+        self, first: int, text: U64, columns: Headers, row: int, kind: Array
     ) -> None:
         """Take the records of a block that starts with record number `first`."""
         kind[: len(text)] = self._kinds(first, text)
@@ -86,7 +85,7 @@ class NumpyBlocks:
         if columns.pattern is not None:
             self._number(first, text, is_op, columns.pattern[at])
 
-    def _kinds(self, first: int, text: Words) -> npt.NDArray[np.uint8]:
+    def _kinds(self, first: int, text: U64) -> npt.NDArray[np.uint8]:
         """Return what each record is, and count them."""
         t = self.tally
         is_empty = np.asarray((text[:, 0] | text[:, 1] | text[:, 2]) == 0)
@@ -108,7 +107,7 @@ class NumpyBlocks:
     def _note_threads(self, thread: Array, time: Array, is_op: Array) -> None:
         np.minimum.at(self.thread_first, thread[is_op], time[is_op])
 
-    def _number(self, first: int, text: Words, is_op: Array, pattern: Array) -> None:
+    def _number(self, first: int, text: U64, is_op: Array, pattern: Array) -> None:
         record = np.arange(first, first + len(text))
         every = self._options.sample_every
         is_selected = is_op & (record // scan.SAMPLE_RECORDS % every == 0)
@@ -120,7 +119,7 @@ class NumpyBlocks:
             pattern[is_selected] = self._numbers.number(chosen, record[is_selected])
 
 
-def _take_header(head: Words, columns: Headers, at: slice) -> None:
+def _take_header(head: U64, columns: Headers, at: slice) -> None:
     columns.time[at] = head[:, 0].view(np.int64)
     token = (head[:, 1] & _U64(0xFFFF_FFFF)).astype(np.uint32)
     columns.token[at] = np.where(token < 1 << 31, token, 0xFFFF_FFFF).view(np.int32)
@@ -146,7 +145,7 @@ class HashCollisionError(Exception):
 
 
 @cache
-def hash_factors(n_words: int) -> Words:
+def hash_factors(n_words: int) -> U64:
     """Return odd random factors, uint64[n_words, 2]; the same every time."""
     high = np.random.default_rng(1).integers(0, 1 << 63, (n_words, 2), dtype=_U64)
     return high * _U64(2) + _U64(1)
@@ -172,7 +171,7 @@ class PatternNumbers:
     def __len__(self) -> int:
         return len(self._sorted)
 
-    def exemplars(self) -> Words:
+    def exemplars(self) -> U64:
         """Return the first record of each pattern, uint64[n, size / 8]."""
         return np.concatenate(self._exemplars)
 
@@ -180,7 +179,7 @@ class PatternNumbers:
         """Return the number of the first record of each pattern, int64[n]."""
         return np.concatenate(self._records)
 
-    def number(self, text: Words, record: I64) -> npt.NDArray[np.int32]:
+    def number(self, text: U64, record: I64) -> npt.NDArray[np.int32]:
         """Return the pattern of each record.
 
         Parameters
@@ -210,7 +209,7 @@ class PatternNumbers:
             raise HashCollisionError
         return ids
 
-    def _unknown(self, key: Words) -> Array:
+    def _unknown(self, key: U64) -> Array:
         """Return the first row of every key that is not known yet, ascending."""
         if not len(self._sorted):
             rows = np.arange(len(key))
@@ -221,7 +220,7 @@ class PatternNumbers:
             rows = rows[np.unique(key[rows], return_index=True)[1]]
         return np.sort(rows)
 
-    def _learn(self, key: Words, checks: Words) -> None:
+    def _learn(self, key: U64, checks: U64) -> None:
         ids = np.arange(len(self), len(self) + len(key), dtype=np.int32)
         self._checks = np.append(self._checks, checks)
         joined = np.append(self._sorted, key)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import oracles
 from ggscope.errors import LimitExceededError
+from ggscope.model.tables import U64
 from ggscope.readers.api import Limits
 from ggscope.readers.chunked import ChunkedOps, narrowest
 from ggscope.readers.partial_reading import NAMES_CHOICES
@@ -20,7 +21,6 @@ from ggscope.readers.tensor.columns import (
     Headers,
     Tally,
     TensorOptions,
-    Words,
 )
 from ggscope.readers.tensor.layouts import LAYOUTS as PRODUCT_LAYOUTS
 from ggscope.readers.tensor.passes import lane_order
@@ -94,7 +94,7 @@ def assert_same_result(a: Result, b: Result, layout: str) -> None:
     assert np.array_equal(_keys(a.exemplars, key), _keys(b.exemplars, key))
 
 
-def _keys(exemplars: Words, key: np.ndarray) -> np.ndarray:
+def _keys(exemplars: U64, key: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(exemplars).view(np.uint8).reshape(-1, len(key))[:, key]
 
 
