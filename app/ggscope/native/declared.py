@@ -346,16 +346,6 @@ class EventRows(Struct):
     )  # fmt: skip
 
 
-class EventTexts(Struct):
-    """Every text of an NPU trace, once."""
-
-    _fields_ = (
-        *_names(i64, "capacity", "n_bytes_capacity", "count", "n_bytes"),
-        ("secret", u64), ("n_slots", i64), ("slots", Out.i32), ("hashes", Out.u64),
-        ("offsets", Out.i64), ("bytes", Out.u8),
-    )  # fmt: skip
-
-
 class RecordForm(Struct):
     """What to look for in a record of a tensor trace."""
 
@@ -1096,10 +1086,10 @@ SOURCES = {
     "npu": Source(
         {
             "ggscope_npu_scan": (
-                None, In.u8, i64, i32, i32, _out(EventRows), _out(EventTexts),
+                None, In.u8, i64, i32, i32, _out(EventRows), _out(TextArena),
             ),
         },
-        (EventRows, EventTexts),
+        (EventRows, TextArena),
     ),
     "ring": Source(
         {

@@ -15,6 +15,7 @@
 #include "json_repeats.h"
 #include "json_text.h"
 #include "native.h"
+#include "text_arena.h"
 
 /* Why a scan came to its end; scan.py says the same. */
 enum { MORE, CLOSED, FULL, STRANGE };
@@ -40,18 +41,6 @@ typedef struct {
     int32_t *text[4];
     int64_t *deps;
 } EventRows;
-
-/* Every text once, numbered in the order in which they first occur; 0 is "". */
-typedef struct {
-    int64_t capacity, n_bytes_capacity;
-    int64_t count, n_bytes;
-    uint64_t secret;
-    int64_t n_slots;             /* a power of two, more than `capacity` */
-    int32_t *slots;              /* number + 1; 0 = free */
-    uint64_t *hashes;            /* of each text */
-    int64_t *offsets;            /* of each text, and where the last one ends */
-    uint8_t *bytes;
-} EventTexts;
 
 /* ---- events ---- */
 
@@ -195,54 +184,14 @@ static int one_of(const Event *event, int field, const char *const *words,
     return 0;
 }
 
-/* ---- texts ---- */
-
-static uint64_t hash(const Text *text, uint64_t secret)
-{
-    const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15) ^ (secret << 1);
-    uint64_t h = secret ^ (uint64_t)text->length;
-    for (int32_t i = 0; i < text->length; i += 8) {
-        uint64_t word = 0;
-        const int32_t left = text->length - i;
-        memcpy(&word, text->start + i, left < 8 ? (size_t)left : 8);
-        h = (h ^ word) * factor;
-        h ^= h >> 29;
-    }
-    h *= UINT64_C(0xBF58476D1CE4E5B9);
-    return h ^ h >> 32;
-}
-
-static int32_t text_number(EventTexts *texts, const Text *text)
-{
-    if (!text->length)
-        return 0;
-    const uint64_t h = hash(text, texts->secret);
-    const int64_t mask = texts->n_slots - 1;
-    int64_t slot = (int64_t)(h & (uint64_t)mask);
-    for (; texts->slots[slot]; slot = (slot + 1) & mask) {
-        const int32_t i = texts->slots[slot] - 1;
-        if (texts->hashes[i] == h &&
-            texts->offsets[i + 1] - texts->offsets[i] == text->length &&
-            !memcmp(texts->bytes + texts->offsets[i], text->start,
-                    (size_t)text->length))
-            return i;
-    }
-    const int32_t added = (int32_t)texts->count++;
-    memcpy(texts->bytes + texts->n_bytes, text->start, (size_t)text->length);
-    texts->n_bytes += text->length;
-    texts->hashes[added] = h;
-    texts->offsets[added + 1] = texts->n_bytes;
-    texts->slots[slot] = added + 1;
-    return added;
-}
-
-/* Read a text that may be null or missing (-1). */
-static int text_or(const Event *event, int field, EventTexts *texts, int32_t *number)
+/* Read a text that may be null or missing (-1); 0 is "", others count from 1. */
+static int text_or(const Event *event, int field, TextArena *texts, int32_t *number)
 {
     const int found = what(event, field);
+    const Text *const text = &event->fields[field].text;
     *number = -1;
     if (found == STRING)
-        *number = text_number(texts, &event->fields[field].text);
+        *number = text->length ? copied_text(texts, text->start, text->length) + 1 : 0;
     return found == STRING || found == NONE || found == MISSING;
 }
 
@@ -366,7 +315,7 @@ static int put_details(EventRows *rows, int64_t row, const Event *event,
     return c.at != NULL;
 }
 
-static int put_engine(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
+static int put_engine(EventRows *rows, int64_t row, const Event *event, TextArena *texts)
 {
     return put_times(rows, row, event) &&
            one_of(event, ENGINE_NAME, MASTERS, N_ENGINES, &rows->word[row]) &&
@@ -379,7 +328,7 @@ static int put_engine(EventRows *rows, int64_t row, const Event *event, EventTex
            text_or(event, COLOR_HINT, texts, &rows->text[3][row]);
 }
 
-static int put_access(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
+static int put_access(EventRows *rows, int64_t row, const Event *event, TextArena *texts)
 {
     rows->address[row] = -1;
     const int has_address = what(event, ADDR) != MISSING && what(event, ADDR) != NONE;
@@ -415,7 +364,7 @@ static int put_sample(EventRows *rows, int64_t row, const Event *event)
 }
 
 /* Write the columns of an event; return its kind, ODD where it wants a look. */
-static int put_event(EventRows *rows, int64_t row, const Event *event, EventTexts *texts)
+static int put_event(EventRows *rows, int64_t row, const Event *event, TextArena *texts)
 {
     static const char *const TYPES[] = {
         "ENGINE_EVENT", "MEM_ACCESS_EVENT", "TOKEN_EVENT", "STALL_EVENT", "CMD_EVENT",
@@ -514,14 +463,14 @@ static int end_line(Cursor *c, const uint8_t *begin, int is_last, EventRows *row
 }
 
 /* Write one event as the next row; return MORE, or why it is not written. */
-static int add_row(EventRows *rows, EventTexts *texts, const Event *event,
+static int add_row(EventRows *rows, TextArena *texts, const Event *event,
                    const uint8_t *data, const uint8_t *begin, const uint8_t *finish,
                    int form)
 {
     const int64_t row = rows->n_rows;
     const int has_room = texts->count + 4 <= texts->capacity &&
-                         finish - begin <= texts->n_bytes_capacity - texts->n_bytes;
-    if (!has_room && texts->count > 1)
+                         finish - begin <= texts->size - texts->used;
+    if (!has_room && texts->count)
         return FULL;
     int kind = !has_room ? ODD
              : form == SAMPLES ? put_sample(rows, row, event)
@@ -549,7 +498,7 @@ static int add_row(EventRows *rows, EventTexts *texts, const Event *event,
  * is_first: whether no comma stands before the first element.
  * size must be below 2**31. */
 EXPORT void ggscope_npu_scan(const uint8_t *data, int64_t size, int32_t form,
-                             int32_t is_first, EventRows *rows, EventTexts *texts)
+                             int32_t is_first, EventRows *rows, TextArena *texts)
 {
     Event event;
     Cursor c = {data, data + size, 0};

@@ -16,11 +16,20 @@ typedef struct {
     uint8_t *arena;
 } TextArena;
 
-static inline uint64_t arena_hash(const uint8_t *at, int64_t n, uint64_t hash)
+static inline uint64_t arena_hash(const uint8_t *at, int64_t n, uint64_t secret)
 {
-    for (int64_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-    return hash;
+    const uint64_t factor = UINT64_C(0x9E3779B97F4A7C15) ^ (secret << 1);
+    uint64_t hash = secret ^ (uint64_t)n, word = 0;
+    for (int64_t i = 0; i < n; i += 8) {
+        if (n < 8)
+            memcpy(&word, at, (size_t)n);
+        else /* the last eight bytes overlap those before: a length that is known */
+            memcpy(&word, at + smaller(i, n - 8), 8);
+        hash = (hash ^ word) * factor;
+        hash ^= hash >> 29;
+    }
+    hash *= UINT64_C(0xBF58476D1CE4E5B9);
+    return hash ^ hash >> 32;
 }
 
 /* The number of a text, which may be a new one; -1: it is empty. */

@@ -19,9 +19,8 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, U8
 from ggscope.native.library import library
 from ggscope.readers.api import BOM
 from ggscope.readers.common.json_text import (
@@ -34,7 +33,6 @@ from ggscope.readers.common.json_text import (
 )
 
 T = TypeVar("T")
-Bytes8 = npt.NDArray[np.uint8]
 BLOCK_BYTES = 2 << 20
 """Decoding that much takes about 8 ms, in which no other thread runs."""
 
@@ -72,7 +70,7 @@ class Block:
         element is empty.
     """
 
-    buffer: Bytes8
+    buffer: U8
     offset: int
     start: I64
     end: I64
@@ -82,7 +80,7 @@ class Block:
     overlong: bool = False
 
     @property
-    def data(self) -> Bytes8:
+    def data(self) -> U8:
         """The bytes, without the spare ones."""
         return self.buffer[1:-1]
 
@@ -126,7 +124,7 @@ class Block:
 
 
 def cut_array(
-    buffer: Bytes8, offset: int, first: bool, capacity: int = _BLOCK_ELEMENTS
+    buffer: U8, offset: int, first: bool, capacity: int = _BLOCK_ELEMENTS
 ) -> Block:
     """Return the whole elements at the start of a text.
 
@@ -155,9 +153,7 @@ def cut_array(
     return Block(buffer, offset, start[:n], end[:n], int(length), last=last)
 
 
-def cut_lines(
-    buffer: Bytes8, offset: int, at_end: bool, number: int
-) -> tuple[Block, int]:
+def cut_lines(buffer: U8, offset: int, at_end: bool, number: int) -> tuple[Block, int]:
     """Return the whole lines at the start of a text, and the number of line breaks.
 
     Parameters
@@ -179,9 +175,9 @@ def cut_lines(
     return block, n_breaks
 
 
-ArrayCutter: TypeAlias = Callable[[Bytes8, int, bool], Block]
+ArrayCutter: TypeAlias = Callable[[U8, int, bool], Block]
 """Like `cut_array`."""
-LineCutter: TypeAlias = Callable[[Bytes8, int, bool, int], tuple[Block, int]]
+LineCutter: TypeAlias = Callable[[U8, int, bool, int], tuple[Block, int]]
 """Like `cut_lines`."""
 
 
@@ -354,7 +350,7 @@ class JsonCursor:
         buffer = np.zeros(2, np.uint8)
         return Block(buffer, start, none, none, 0, line=line, overlong=True)
 
-    def _read(self, want: int) -> tuple[Bytes8, bool]:
+    def _read(self, want: int) -> tuple[U8, bool]:
         """Return up to `want` bytes with a spare one on each side; and if at end."""
         left = max(self._text.size - self.position, 0)
         n = min(want, left) + 2
@@ -370,7 +366,7 @@ class JsonCursor:
         except (json.JSONDecodeError, UnicodeDecodeError):
             raise fault_in(data, start) from None
 
-    def _endless(self, buffer: Bytes8, at_end: bool, prefix: bytes) -> Exception:
+    def _endless(self, buffer: U8, at_end: bool, prefix: bytes) -> Exception:
         """Return why no end is found: cut, broken earlier, or simply too large."""
         data = buffer[1:-1].tobytes()
         fault = fault_in(data, self.position, prefix=prefix, at_end=True)

@@ -5,7 +5,6 @@ Sources of the lines, in ggml: ``ggml_backend_sched_print_assignments`` of
 (GGML_VK_PERF_LOGGER), and ``ggml-hexagon.cpp`` (GGML_HEXAGON_PROFILE), 2023 to 2026.
 """
 
-import secrets
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -16,9 +15,10 @@ import numpy as np
 from ggscope.errors import ReadError
 from ggscope.model.tables import I32, I64, U8, Array
 from ggscope.model.trace import RecordView
-from ggscope.native.declared import OpRows, OpTally, TextArena
+from ggscope.native.declared import OpRows, OpTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.text_arena import Texts
 from ggscope.readers.common.text_blocks import line_blocks
 from ggscope.readers.source import Source, read_at
 
@@ -113,33 +113,22 @@ class _Scan:
         """Add the rows of a block of whole lines."""
         capacity = min(len(data) // _ROW_BYTES + 4 * _LINE_ROWS, _CAPACITY)
         n_texts = capacity + 2 * _LINE_ROWS * TEXTS
-        n_slots = 1 << (2 * n_texts).bit_length()
-        arena = np.empty(2 * len(data) + 4 * _LINE_ROWS * TEXTS * _TEXT_BYTES, np.uint8)
+        size = 2 * len(data) + 4 * _LINE_ROWS * TEXTS * _TEXT_BYTES
         tally, done = self._tally, 0
         while done < len(data):
             rest = data[done:]
             columns = {name: _column(name, capacity) for name in _DTYPES}
-            begins, lengths = np.empty(n_texts, np.int64), np.empty(n_texts, np.int32)
-            texts = TextArena(
-                capacity=n_texts,
-                n_slots=n_slots,
-                secret=secrets.randbits(64),
-                slots=np.zeros(n_slots, np.int32),
-                offset=begins,
-                length=lengths,
-                size=len(arena),
-                arena=arena,
-            )
+            texts = Texts(n_texts, size)
             n = library().ggscope_scan_ops(
                 rest, len(rest), int(is_last), capacity, OpRows(**_flat(columns)),
-                texts, tally,
+                texts.table, tally,
             )  # fmt: skip
             if not tally.consumed:  # a block without a line end
                 tally.consumed, tally.n_lines = len(rest), 0
             rows = {name: column[:n].copy() for name, column in columns.items()}
             rows["line"] += self._n_lines
             rows["offset"] += offset + done
-            rows["text"] = self._renumbered(rows["text"], arena, begins, lengths, texts)
+            rows["text"] = self._renumbered(rows["text"], texts)
             self._parts.append(rows)
             if tally.first_broken >= 0 and self._first_broken < 0:
                 self._first_broken = tally.first_broken + self._n_lines
@@ -148,24 +137,10 @@ class _Scan:
             self._n_other += tally.n_other
             done += tally.consumed
 
-    def _renumbered(
-        self,
-        text: I32,
-        arena: U8,
-        begins: I64,
-        lengths: I32,
-        texts: TextArena,
-    ) -> I32:
+    def _renumbered(self, text: I32, texts: Texts) -> I32:
         """Return numbers of texts that count over all blocks."""
-        n = int(texts.count)
-        data = arena[: int(texts.used)].tobytes()
         numbers = self._numbers
-        table = [
-            numbers.setdefault(data[begin : begin + length], len(numbers))
-            for begin, length in zip(
-                begins[:n].tolist(), lengths[:n].tolist(), strict=True
-            )
-        ]
+        table = [numbers.setdefault(word, len(numbers)) for word in texts]
         return np.array([*table, -1], np.int32)[text]
 
     def lines(self) -> OpLines:

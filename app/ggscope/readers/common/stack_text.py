@@ -1,6 +1,5 @@
 """Samples in texts, perf script and folded lines; what scans them is ``stacks.c``."""
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,11 +9,12 @@ import numpy as np
 
 from ggscope.errors import LimitExceededError
 from ggscope.model.tables import I32, I64, U8
-from ggscope.native.declared import StackRows, StackTally, TextArena
+from ggscope.native.declared import StackRows, StackTally
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
 from ggscope.readers.chunked import ChunkedTable
 from ggscope.readers.common.stacks import MAX_FRAMES, StackPairTable, Stacks
+from ggscope.readers.common.text_arena import Texts
 from ggscope.readers.source import Source
 
 NO_TIME = np.iinfo(np.int64).min
@@ -86,53 +86,13 @@ class SampleLines:
         return len(self.offset)
 
 
-class _Texts:
-    """A table of texts that grows."""
-
-    def __init__(self) -> None:
-        self.table = TextArena(secret=secrets.randbits(64))
-        self._offset, self._length = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        self._arena = np.zeros(0, np.uint8)
-        self.grow(1 << 12, 16 * _TEXT_BYTES)
-
-    def grow(self, capacity: int, size: int) -> None:
-        """Make room for so many texts, and so many bytes of them."""
-        n, used = int(self.table.count), int(self.table.used)
-        offset, length = np.empty(capacity, np.int64), np.empty(capacity, np.int32)
-        arena = np.empty(size, np.uint8)
-        offset[:n], length[:n] = self._offset[:n], self._length[:n]
-        arena[:used] = self._arena[:used]
-        n_slots = 1 << (2 * capacity - 1).bit_length()
-        self._offset, self._length, self._arena = offset, length, arena
-        self.table = TextArena(
-            count=n,
-            capacity=capacity,
-            n_slots=n_slots,
-            secret=int(self.table.secret),
-            slots=np.zeros(n_slots, np.int32),
-            offset=offset,
-            length=length,
-            used=used,
-            size=size,
-            arena=arena,
-        )
-        library().ggscope_stacks_rehash_texts(self.table)
-
-    def texts(self) -> tuple[str, ...]:
-        """Return the texts so far."""
-        n = int(self.table.count)
-        data = self._arena[: int(self.table.used)].tobytes()
-        spots = zip(self._offset[:n].tolist(), self._length[:n].tolist(), strict=True)
-        return tuple(data[at : at + k].decode("utf-8", "replace") for at, k in spots)
-
-
 class SampleScan:
     """Reads the samples of a text block by block."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
         self._texts, self._frames, self._nodes = (
-            _Texts(),
+            Texts(1 << 12, 16 * _TEXT_BYTES),
             StackPairTable(),
             StackPairTable(),
         )
@@ -200,6 +160,7 @@ class SampleScan:
         parent, frame = self._nodes.columns()
         name, part = self._frames.columns()
         take = self._table.column
+        texts = tuple(text.decode("utf-8", "replace") for text in self._texts)
         return SampleLines(
             offset=take("offset"),
             time=take("time"),
@@ -210,7 +171,7 @@ class SampleScan:
             tid=take("tid"),
             cpu=take("cpu"),
             node=take("node"),
-            stacks=Stacks(parent, frame, name, part, self._texts.texts()),
+            stacks=Stacks(parent, frame, name, part, texts),
             n_other=self._counts["other"][0],
             first_other=self._counts["other"][1],
             n_deep=self._counts["deep"][0],

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ggscope.model.tables import I64, Array, StringTable
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.text_arena import Texts
 from ggscope.readers.npu.scan import (
     ACCESS,
     COMMAND,
@@ -25,7 +26,6 @@ from ggscope.readers.npu.scan import (
     WORDS,
     Numbered,
     Rows,
-    Texts,
 )
 from ggscope.readers.npu.schema import (
     COMMAND_NAME,

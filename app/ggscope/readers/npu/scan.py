@@ -4,17 +4,17 @@ It is the one decoder of both; what it does not take is left to the rules of `sc
 element by element. Calls release the interpreter lock.
 """
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import Array
-from ggscope.native.declared import EventRows, EventTexts
+from ggscope.model.tables import U8, Array
+from ggscope.native.declared import EventRows
 from ggscope.native.library import library
-from ggscope.readers.common.json_cursor import Block, Bytes8, cut_array, cut_lines
+from ggscope.readers.common.json_cursor import Block, cut_array, cut_lines
+from ggscope.readers.common.text_arena import Texts
 
 WORDS = ("DMA", "TE", "VE", "CTRL", "HOST", "OTHER", "BUS", "TRACE")
 """Engines and masters in the kernel's order; engines are the first six."""
@@ -53,45 +53,6 @@ _NUMBERED_COLUMNS = {"detail": (5, np.int64), "amount": (4, np.float64),
                      "text": (4, np.int32)}  # fmt: skip
 
 
-class Texts:
-    """The texts of a file by number, as many as there is room for; 0 is "".
-
-    Attributes
-    ----------
-    generation : grows when the texts are forgotten to make room for others.
-    """
-
-    def __init__(self, capacity: int, n_bytes: int) -> None:
-        self.generation = 0
-        self.capacity = capacity
-        self._slots = np.zeros(1 << (2 * capacity - 1).bit_length(), np.int32)
-        self._hashes = np.empty(capacity, np.uint64)
-        self._offsets = np.zeros(capacity + 1, np.int64)
-        self._bytes = np.empty(n_bytes, np.uint8)
-        self.struct = EventTexts(
-            capacity=capacity,
-            n_bytes_capacity=n_bytes,
-            count=1,
-            secret=secrets.randbits(64),
-            n_slots=len(self._slots),
-            slots=self._slots,
-            hashes=self._hashes,
-            offsets=self._offsets,
-            bytes=self._bytes,
-        )
-
-    def __getitem__(self, number: int) -> str:
-        """Return the text of a number."""
-        first, stop = self._offsets[number : number + 2].tolist()
-        return self._bytes[first:stop].tobytes().decode()
-
-    def forget(self) -> None:
-        """Make room; numbers given out so far mean nothing any more."""
-        self.generation += 1
-        self._slots[:] = 0
-        self.struct.count, self.struct.n_bytes = 1, 0
-
-
 class Numbered:
     """What each text stands for in one role (an op, a layer …), worked out once.
 
@@ -108,8 +69,8 @@ class Numbered:
         self._texts, self._number = texts, number
         self._numbers: dict[str | None, int] = {None: missing}
         self._generation = texts.generation
-        # The last entry is that of text number -1.
-        self._known = np.full(texts.capacity + 1, _UNSET, np.int64)
+        # The first entry is that of "", the last one that of text number -1.
+        self._known = np.full(texts.table.capacity + 2, _UNSET, np.int64)
         self._known[-1] = missing
 
     def __getitem__(self, text: str | None) -> int:
@@ -128,7 +89,8 @@ class Numbered:
         new = numbers[values == _UNSET]
         if len(new):
             for number in dict.fromkeys(new.tolist()):
-                self._known[number] = self[self._texts[number]]
+                text = self._texts[number - 1].decode() if number else ""
+                self._known[number] = self[text]
             values = self._known[numbers]
         return values.astype(dtype)
 
@@ -220,18 +182,18 @@ class Scanner:
             self._columns |= {f"{group}{i}": c for i, c in enumerate(columns)}
         self._is_full = False
 
-    def cut_events(self, buffer: Bytes8, offset: int, first: bool) -> Block:
+    def cut_events(self, buffer: U8, offset: int, first: bool) -> Block:
         """Return the events at the start of a text, as `cut_array` does.
 
         Where the first one is none that it takes, a short stretch without rows.
         """
         return self._cut_array(buffer, offset, first, _EVENTS)
 
-    def cut_samples(self, buffer: Bytes8, offset: int, first: bool) -> Block:
+    def cut_samples(self, buffer: U8, offset: int, first: bool) -> Block:
         """Return the bandwidth samples at the start of a text, as above."""
         return self._cut_array(buffer, offset, first, _SAMPLES)
 
-    def _cut_array(self, buffer: Bytes8, offset: int, first: bool, form: int) -> Block:
+    def _cut_array(self, buffer: U8, offset: int, first: bool, form: int) -> Block:
         status = self._run(buffer[1:-1], form, first)
         if not self._struct.n_rows:
             part = cut_array(buffer[: _DOUBTFUL_BYTES + 2], offset, first)
@@ -249,7 +211,7 @@ class Scanner:
         )
 
     def cut_lines(
-        self, buffer: Bytes8, offset: int, at_end: bool, number: int
+        self, buffer: U8, offset: int, at_end: bool, number: int
     ) -> tuple[Block, int]:
         """Return the whole lines at the start of a text, and how many line breaks.
 
@@ -273,17 +235,17 @@ class Scanner:
         )
         return block, self._struct.n_lines
 
-    def _run(self, data: Bytes8, form: int, first: bool) -> int:
+    def _run(self, data: U8, form: int, first: bool) -> int:
         self._call(data, form, first)
         if self._is_full and not self._struct.n_rows:
             self._call(data, form, first)  # with all texts forgotten
         return int(self._struct.status)
 
-    def _call(self, data: Bytes8, form: int, first: bool) -> None:
+    def _call(self, data: U8, form: int, first: bool) -> None:
         if self._is_full:
             self.texts.forget()
         struct = self._struct
-        self._scan(data, len(data), form, int(first), struct, self.texts.struct)
+        self._scan(data, len(data), form, int(first), struct, self.texts.table)
         # Out of rows is no reason to forget texts.
         self._is_full = struct.status == _FULL and struct.n_rows < struct.capacity
 
