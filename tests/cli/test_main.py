@@ -1,6 +1,7 @@
 """The frame around the commands: words, exit codes, messages, imports."""
 
 import gc
+import importlib
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from ggscope import __version__, cli
-from ggscope.cli.arguments import parse
+from ggscope.cli.arguments import COMMANDS, parse
 from ggscope.errors import TraceError
 from ggscope.gui.single_instance import client
 from npu_files import engine
@@ -38,6 +39,13 @@ def test_first_word_says_the_command(argv, command, files):
 
     assert arguments.command == command
     assert [str(path) for path in arguments.files] == files
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_declared_command_has_its_module(name):
+    module = importlib.import_module(f"ggscope.cli.{COMMANDS[name].module}")
+
+    assert callable(module.run)
 
 
 def test_missing_library_ends_a_command_with_one_sentence(tmp_path):

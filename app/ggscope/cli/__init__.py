@@ -12,13 +12,14 @@ import sys
 import threading
 import traceback
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import FrameType
 
 from ggscope import __version__
 from ggscope.cli import output
-from ggscope.cli.arguments import parse
+from ggscope.cli.arguments import COMMANDS, parse
 from ggscope.cli.logs import LogLine, set_up
 from ggscope.cli.output import (
     ERROR,
@@ -107,74 +108,9 @@ def _run(arguments: Namespace) -> int:
         from ggscope.native.library import library
 
         library()
-    # Spelled out rather than looked up, so that frozen programs contain them.
-    match arguments.command:
-        case "info":
-            from ggscope.cli.info.info import run
-        case "check":
-            from ggscope.cli.check import run
-        case "stats":
-            from ggscope.cli.stats import run
-        case "show":
-            from ggscope.cli.show import run
-        case "export":
-            from ggscope.cli.export import run
-        case "thumbnail":
-            from ggscope.cli.thumbnail import run
-        case "summary":
-            from ggscope.cli.summary import run
-        case "critical-path":
-            from ggscope.cli.critical_path import run
-        case "sql":
-            from ggscope.cli.sql import run
-        case "diff":
-            from ggscope.cli.diff import run
-        case "machine":
-            from ggscope.cli.machine import run
-        case "runs":
-            from ggscope.cli.runs import run
-        case "tensors":
-            from ggscope.cli.tensors import run
-        case "requests":
-            from ggscope.cli.requests import run
-        case "backends":
-            from ggscope.cli.backends import run
-        case "npu":
-            from ggscope.cli.npu import run
-        case "bench-table":
-            from ggscope.cli.bench_table import run
-        case "load":
-            from ggscope.cli.load import run
-        case "hot":
-            from ggscope.cli.hot import run
-        case "flags":
-            from ggscope.cli.flags import run
-        case "cache":
-            from ggscope.cli.cache import run
-        case "residency":
-            from ggscope.cli.residency import run
-        case "convert":
-            from ggscope.cli.convert import run
-        case "report":
-            from ggscope.cli.report import run
-        case "readers":
-            from ggscope.cli.readers import run
-        case "live":
-            from ggscope.cli.live import run
-        case "bench":
-            from ggscope.cli.bench import run
-        case "config":
-            from ggscope.cli.config import run
-        case "completion":
-            from ggscope.cli.completion import run
-        case "man":
-            from ggscope.cli.manual import run
-        case "samples":
-            from ggscope.cli.samples import run
-        case "self-test":
-            from ggscope.cli.self_test import run
-        case _:
-            from ggscope.cli.window import run
+    # A frozen program has them all: packaging/bundle/ggscope.spec collects them.
+    module = import_module(f"ggscope.cli.{COMMANDS[arguments.command].module}")
+    run: Callable[[Namespace], int] = module.run
     return run(arguments)
 
 

@@ -4,7 +4,8 @@ import argparse
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NoReturn, cast
@@ -14,41 +15,6 @@ from ggscope.cli import output, values
 from ggscope.sanitize import one_line
 
 NAMES = ("all", "sampled", "none")
-COMMANDS = {
-    "open": "open files in the window (the default)",
-    "info": "show what a file contains",
-    "check": "list every problem of a file",
-    "summary": "show tokens/s, top ops, busy threads, and what limits the run",
-    "critical-path": "find the longest chain of dependent ops of a token, and slack",
-    "stats": "show totals, means and percentiles",
-    "diff": "compare two runs: what takes longer, by how much",
-    "runs": "list the runs of a folder: tokens/s, time by op family, what differs",
-    "tensors": "list the tensors of a model: type, shape, size, offset, totals",
-    "requests": "list the requests of a server's log",
-    "backends": "list ops by backend, splits and their copies, ops on the CPU",
-    "npu": "show engines, stalls and banks of an NPU, and check its file's claims",
-    "bench-table": "show results of llama-bench as one table, or compare two files",
-    "sql": "query the tables of a trace in SQL",
-    "load": "show how a model was read: rates, request sizes, queue depth, causes",
-    "hot": "list the most-read and never-read tensors",
-    "cache": "simulate a page cache: disk reads for a given size",
-    "flags": "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",
-    "residency": "show how much of a model file is in the page cache",
-    "show": "draw a timeline in the terminal",
-    "export": "write a figure as PNG, SVG or PDF",
-    "thumbnail": "draw a thumbnail of a file, for file managers",
-    "convert": "write a trace in another format",
-    "report": "write an HTML report of a trace",
-    "live": "follow a running program: records, losses and lag, each second",
-    "readers": "list the supported formats, or the op tables",
-    "machine": "measure the memory bandwidth and arithmetic of this machine",
-    "bench": "measure opening, panning and zooming",
-    "self-test": "check this installation",
-    "samples": "list or copy the bundled sample traces",
-    "config": "print every setting and its source",
-    "completion": "print a shell completion script",
-    "man": "print the manual page",
-}
 _EXAMPLES = """examples:
   ggscope trace.bin model.gguf  open a trace with its model in the window
   ggscope summary trace.bin     what limits the run
@@ -60,7 +26,6 @@ EPILOG = """exit codes: 0 success, 1 error, 2 usage, 3 unknown or ambiguous form
 is not an error.
 To open a file named like a command, write ./info."""
 _REPLACES = "overwrite existing files; "
-_WRITING = ("export", "convert", "check", "report", "flags")
 SHELLS = ("bash", "zsh", "fish")
 _LOG_LEVELS = ("debug", "info", "warning", "error", "fatal", "warn", "critical")
 _TABLE_FORMATS = ("table", "csv", "json")
@@ -125,8 +90,8 @@ def parse(argv: Sequence[str]) -> Namespace:
     return arguments
 
 
-def make_parser(commands: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Return a parser of some commands; to make that of all takes its time."""
+def make_parser(commands: Collection[str] | None = None) -> argparse.ArgumentParser:
+    """Return a parser of some commands, default all: to make that takes its time."""
     common = _common()
     parser = _Parser(
         prog="ggscope",
@@ -141,8 +106,8 @@ def make_parser(commands: Collection[str] = tuple(COMMANDS)) -> argparse.Argumen
     made = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, prog="ggscope"
     )
-    for name in commands:
-        text = COMMANDS[name]
+    for name in COMMANDS if commands is None else commands:
+        text = COMMANDS[name].text
         command = made.add_parser(
             name,
             help=text,
@@ -150,11 +115,10 @@ def make_parser(commands: Collection[str] = tuple(COMMANDS)) -> argparse.Argumen
             parents=[common],
             allow_abbrev=False,
         )
-        if name in _READING:
+        if COMMANDS[name].files is not None:
             _add_reading(name, command)
-        if name in _OWN:
-            _OWN[name](command)
-        if name == "open" and not set(COMMANDS) - set(commands):
+        COMMANDS[name].add_options(command)
+        if name == "open" and commands is None:
             parser.epilog = f"{_window_options(command)}\n{_EXAMPLES}\n{EPILOG}"
     return parser
 
@@ -222,10 +186,8 @@ def _common() -> _Parser:
     """Return the options of every command."""
     common = _Parser(add_help=False, allow_abbrev=False)
     group = common.add_argument_group("for every command")
-    group.add_argument("--json", action="store_true", help="print JSON")
-    group.add_argument(
-        "--safe-mode", action="store_true", help="no plug-ins, default settings"
-    )
+    _add_flag(group, "--json", text="print JSON")
+    _add_flag(group, "--safe-mode", text="no plug-ins, default settings")
     group.add_argument(
         "-v",
         "--verbose",
@@ -259,7 +221,7 @@ def _common() -> _Parser:
         "-V", "--version", action="version", version=f"ggscope {__version__}"
     )
     for flag in ("--web", "--no-hook"):
-        group.add_argument(flag, action="store_true", help=argparse.SUPPRESS)
+        _add_flag(group, flag, text=argparse.SUPPRESS)
     group.add_argument("--port", help=argparse.SUPPRESS)
     return common
 
@@ -268,7 +230,7 @@ def _add_reading(name: str, parser: _Parser) -> None:
     """Add the files and how to read them."""
     parser.add_argument(
         "files",
-        nargs=_READING[name],
+        nargs=COMMANDS[name].files,
         type=Path,
         metavar="FILE",
         help="trace, log, profile, model, or a folder of these",
@@ -302,10 +264,10 @@ def _add_reading(name: str, parser: _Parser) -> None:
         choices=NAMES,
         help="read names of all records, of a sample, or none",
     )
-    group.add_argument(
+    _add_flag(
+        group,
         "--force",
-        action="store_true",
-        help=(_REPLACES if name in _WRITING else "")
+        text=(_REPLACES if COMMANDS[name].is_writing else "")
         + "read the file even if it may not fit into memory",
     )
     group.add_argument(
@@ -344,13 +306,145 @@ def _add_reading(name: str, parser: _Parser) -> None:
     )
 
 
-def _add_open(parser: _Parser) -> None:
+def _add_flag(parser: argparse._ActionsContainer, *names: str, text: str) -> None:
+    """Add an option without a value."""
+    parser.add_argument(*names, action="store_true", help=text)
+
+
+def _add_limit(parser: _Parser, text: str, default: int | None = None) -> None:
+    parser.add_argument(
+        "--limit", type=values.positive, metavar="N", default=default, help=text
+    )
+
+
+def _add_output(parser: _Parser, text: str, *, required: bool = False) -> None:
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=values.target,
+        required=required,
+        metavar="FILE",
+        help=text,
+    )
+
+
+def _add_where(parser: _Parser, text: str) -> None:
+    parser.add_argument("--where", default="", metavar="EXPR", help=text)
+
+
+def _add_by(parser: _Parser) -> None:
+    from ggscope.model.selection import BY
+
+    parser.add_argument(
+        "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)
+    )
+
+
+def _add_color_by(parser: _Parser, text: str = "") -> None:
+    """Add ``--color-by``; `text` goes before its default and all names."""
+    from ggscope.analysis.rows.colorings import coloring_ids
+
+    ids = coloring_ids()
+    parser.add_argument(
+        "--color-by",
+        choices=ids,
+        metavar="WHAT",
+        help=f"{text}default: family, of calls category: {', '.join(ids)}",
+    )
+
+
+def _add_range(parser: _Parser) -> None:
+    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
+
+
+def _add_poll_interval(parser: _Parser) -> None:
+    parser.add_argument(
+        "--poll-interval",
+        dest="poll_interval_ms",
+        metavar="MS",
+        help="poll interval; 0, the default: as soon as data arrives",
+    )
+
+
+def _views() -> tuple[str, ...]:
+    from ggscope.render.figures import FIGURES
+
+    return tuple(FIGURES)
+
+
+def _stat_columns() -> tuple[str, ...]:
+    from ggscope.analysis.statistics.columns import table_columns
+
+    return tuple(table_columns())
+
+
+def _measures() -> tuple[str, ...]:
+    from ggscope.analysis.statistics.columns import measures
+
+    return tuple(measures())
+
+
+_VIEWS = values.Names(_views, several=True, every="all")
+_EXPORTED = values.Names(_views, several=True, every="all", more=("compare",))
+_COLUMNS = values.Names(_stat_columns, several=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the program.
+
+    Attributes
+    ----------
+    text : what it does, for the help.
+    module : where its `run` is, below ``ggscope.cli``.
+    add_options : adds the arguments that it alone has.
+    files : how many files it reads, as argparse counts; None = it reads none.
+    is_writing : whether it may write a file, and ``--force`` overwrites one.
+    """
+
+    text: str
+    module: str
+    add_options: Callable[[_Parser], None]
+    files: str | int | None
+    is_writing: bool
+
+
+COMMANDS: dict[str, Command] = {}
+"""All commands by name, in the order of the help."""
+
+
+def _declare(
+    name: str,
+    text: str,
+    *,
+    files: str | int | None = None,
+    module: str = "",
+    is_writing: bool = False,
+) -> Callable[[Callable[[_Parser], None]], Callable[[_Parser], None]]:
+    """Declare a command by the function that adds its options.
+
+    `module` is named where it is not called as the command is.
+    """
+
+    def declare(add_options: Callable[[_Parser], None]) -> Callable[[_Parser], None]:
+        code = module or name.replace("-", "_")
+        COMMANDS[name] = Command(text, code, add_options, files, is_writing)
+        return add_options
+
+    return declare
+
+
+@_declare(
+    "open",
+    "open files in the window (the default)",
+    files="*",
+    module="window",
+)
+def _open_options(parser: _Parser) -> None:
     parser.add_argument(
         "--theme", choices=("auto", "light", "dark"), help="auto follows the desktop"
     )
-    parser.add_argument(
-        "--software-gl", action="store_true", help="render without the GPU"
-    )
+    _add_flag(parser, "--software-gl", text="render without the GPU")
     parser.add_argument("--range", metavar="A:B", help="show this part, e.g. 1ms:2ms")
     parser.add_argument("--layout", metavar="NAME", help="dual, grid or single")
     parser.add_argument(
@@ -362,58 +456,92 @@ def _add_open(parser: _Parser) -> None:
         help="follow a running program, in a new window; without a value the ring of "
         "GGSCOPE_RING, else the newest ring, or the next one",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--follow",
-        action="store_true",
-        help="follow the file named as it grows, such as the log of a server: the same "
+        text="follow the file named as it grows, such as the log of a server: the same "
         "as --live FILE",
     )
     _add_poll_interval(parser)
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--demo",
-        action="store_true",
-        help="trace llama.cpp on a generated model and follow it; fetches what is "
+        text="trace llama.cpp on a generated model and follow it; fetches what is "
         "missing",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--new-window",
-        action="store_true",
-        help="open a new window; by default files open in the running window, unless "
+        text="open a new window; by default files open in the running window, unless "
         "--theme, --layout, --software-gl or --safe-mode is given",
     )
     desktop = parser.add_mutually_exclusive_group()
-    desktop.add_argument(
+    _add_flag(
+        desktop,
         "--install-desktop",
-        action="store_true",
-        help="register with the Linux desktop of the current user: file types, menu, "
+        text="register with the Linux desktop of the current user: file types, menu, "
         "icons and thumbnails; for installations without a package",
     )
-    desktop.add_argument(
-        "--uninstall-desktop", action="store_true", help="undo --install-desktop"
-    )
+    _add_flag(desktop, "--uninstall-desktop", text="undo --install-desktop")
 
 
-def _add_info(parser: _Parser) -> None:
-    parser.add_argument(
-        "--formats", action="store_true", help="list the supported formats"
-    )
-    parser.add_argument(
-        "--system",
-        action="store_true",
-        help="report versions and graphics, for bug reports",
-    )
+@_declare("info", "show what a file contains", files="*", module="info.info")
+def _info_options(parser: _Parser) -> None:
+    _add_flag(parser, "--formats", text="list the supported formats")
+    _add_flag(parser, "--system", text="report versions and graphics, for bug reports")
 
 
-def _add_check(parser: _Parser) -> None:
-    parser.add_argument(
-        "--strict", action="store_true", help="exit with 4 if data was lost"
-    )
+@_declare("check", "list every problem of a file", files="+", is_writing=True)
+def _check_options(parser: _Parser) -> None:
+    _add_flag(parser, "--strict", text="exit with 4 if data was lost")
     parser.add_argument(
         "--report",
         type=values.target,
         metavar="FILE",
         help="also write a report: .html, .md or .json; --force overwrites an existing "
         "file",
+    )
+
+
+@_declare(
+    "summary",
+    "show tokens/s, top ops, busy threads, and what limits the run",
+    files="+",
+)
+def _summary_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "--peak",
+        type=values.byte_rate,
+        metavar="RATE",
+        help="peak memory bandwidth, e.g. 50GiB/s; default: what ggscope machine "
+        "measured, for traces of the same processor",
+    )
+    parser.add_argument(
+        "--gaps",
+        type=values.positive,
+        metavar="N",
+        help="list the N longest idle gaps of threads and engines, and the ops around "
+        "them",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=values.positive,
+        metavar="N",
+        help="list the N slowest tokens, with work, wait and idle time of each thread",
+    )
+
+
+@_declare(
+    "critical-path",
+    "find the longest chain of dependent ops of a token, and slack",
+    files="+",
+)
+def _critical_path_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "--token",
+        metavar="N",
+        help="number of the token, ubatch or graph pass, or its name, e.g. "
+        "'decode 5'; default: the slowest",
     )
 
 
@@ -438,17 +566,14 @@ class _TimeOrRecords(argparse.Action):
             raise argparse.ArgumentError(self, str(error)) from error
 
 
-def _add_stats(parser: _Parser) -> None:
+@_declare("stats", "show totals, means and percentiles", files="+")
+def _stats_options(parser: _Parser) -> None:
     from ggscope.model.selection import BY
 
-    parser.add_argument(
-        "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)
-    )
-    parser.add_argument(
-        "--where",
-        default="",
-        metavar="EXPR",
-        help='only these, e.g. "layer=0-3 (source=disk or size>1MiB) not op=ADD"; '
+    _add_by(parser)
+    _add_where(
+        parser,
+        'only these, e.g. "layer=0-3 (source=disk or size>1MiB) not op=ADD"; '
         "the guide lists fields and operators",
     )
     parser.add_argument(
@@ -472,13 +597,8 @@ def _add_stats(parser: _Parser) -> None:
         "alone and per cent are --records",
     )
     # Older versions cut durations at the range; the column "in range" replaces that.
-    parser.add_argument("--clip", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument(
-        "--limit",
-        type=values.positive,
-        metavar="N",
-        help="only the first N rows, by default the longest",
-    )
+    _add_flag(parser, "--clip", text=argparse.SUPPRESS)
+    _add_limit(parser, "only the first N rows, by default the longest")
     parser.add_argument(
         "--sort",
         choices=values.Names(_stat_columns),
@@ -493,11 +613,8 @@ def _add_stats(parser: _Parser) -> None:
         help="columns of the table, e.g. count,total,rate; default: all with data, in "
         "a terminal as many as fit",
     )
-    parser.add_argument(
-        "-w",
-        "--wide",
-        action="store_true",
-        help="all columns, whatever the width of the terminal",
+    _add_flag(
+        parser, "-w", "--wide", text="all columns, whatever the width of the terminal"
     )
     parser.add_argument(
         "--pivot",
@@ -513,10 +630,8 @@ def _add_stats(parser: _Parser) -> None:
         metavar="MEASURE",
         help=f"--pivot: what its cells are: {', '.join(PIVOT_CELLS)}; default total",
     )
-    parser.add_argument(
-        "--include-estimated",
-        action="store_true",
-        help="include estimated and unfinished durations",
+    _add_flag(
+        parser, "--include-estimated", text="include estimated and unfinished durations"
     )
     parser.add_argument(
         "--format",
@@ -526,63 +641,16 @@ def _add_stats(parser: _Parser) -> None:
     )
 
 
-def _add_summary(parser: _Parser) -> None:
-    parser.add_argument(
-        "--peak",
-        type=values.byte_rate,
-        metavar="RATE",
-        help="peak memory bandwidth, e.g. 50GiB/s; default: what ggscope machine "
-        "measured, for traces of the same processor",
-    )
-    parser.add_argument(
-        "--gaps",
-        type=values.positive,
-        metavar="N",
-        help="list the N longest idle gaps of threads and engines, and the ops around "
-        "them",
-    )
-    parser.add_argument(
-        "--tokens",
-        type=values.positive,
-        metavar="N",
-        help="list the N slowest tokens, with work, wait and idle time of each thread",
-    )
+def is_table_format(text: str) -> bool:
+    """Return whether the value of ``stats --format`` says how to print."""
+    return text in _TABLE_FORMATS
 
 
-def _add_critical_path(parser: _Parser) -> None:
-    parser.add_argument(
-        "--token",
-        metavar="N",
-        help="number of the token, ubatch or graph pass, or its name, e.g. "
-        "'decode 5'; default: the slowest",
-    )
+@_declare("diff", "compare two runs: what takes longer, by how much", files=2)
+def _diff_options(parser: _Parser) -> None:
+    from ggscope.model.selection import ALIGN_BY
 
-
-def _add_sql(parser: _Parser) -> None:
-    parser.add_argument(
-        "query",
-        nargs="?",
-        metavar="QUERY",
-        help='e.g. "select op, sum(duration_ns) from spans group by op"',
-    )
-    parser.add_argument(
-        "--tables", action="store_true", help="list the tables and their columns"
-    )
-    parser.add_argument("--csv", action="store_true", help="print CSV, all rows")
-    parser.add_argument(
-        "--limit",
-        type=values.positive,
-        metavar="N",
-        help="rows at most; default 1000 in the terminal, all as JSON and CSV",
-    )
-
-
-def _add_diff(parser: _Parser) -> None:
-    from ggscope.model.selection import ALIGN_BY, BY
-
-    parser.add_argument(
-        "--by", choices=BY, default="op", metavar="WHAT", help=", ".join(BY)
-    )
+    _add_by(parser)
     parser.add_argument(
         "--align",
         choices=ALIGN_BY,
@@ -597,12 +665,7 @@ def _add_diff(parser: _Parser) -> None:
         metavar="LIMITS",
         help="changes that do not count, e.g. latency=1%%,bw=1%%",
     )
-    parser.add_argument(
-        "--limit",
-        type=values.positive,
-        metavar="N",
-        help="only the N rows of largest effect, default 30",
-    )
+    _add_limit(parser, "only the N rows of largest effect, default 30")
     parser.epilog = (
         "exit codes: 0 equal, 1 different, 2 not comparable, not readable or wrong "
         "usage. A folder of several recordings is one side of several runs; their "
@@ -610,118 +673,10 @@ def _add_diff(parser: _Parser) -> None:
     )
 
 
-def _add_machine(parser: _Parser) -> None:
-    parser.add_argument(
-        "--threads",
-        type=values.positive,
-        metavar="N",
-        help="threads to use; default: as many as the process may use at once",
-    )
-    parser.add_argument(
-        "--show", action="store_true", help="print what was measured before"
-    )
-
-
-def _add_requests(parser: _Parser) -> None:
-    parser.add_argument(
-        "--sort",
-        choices=("queued_ms", "first_token_ms", "per_token_ms", "generated_per_s"),
-        help="sort by this column, largest first; default: as in the log",
-    )
-    parser.add_argument(
-        "--limit", type=values.positive, metavar="N", help="print N rows, default 40"
-    )
-    parser.add_argument(
-        "--follow",
-        action="store_true",
-        help="print requests as a server writes them to its log, until Ctrl-C, then "
-        "their sums; with --json a line each",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=values.watch_seconds,
-        metavar="N",
-        help="with --follow: stop after N seconds",
-    )
-
-
-def _add_backends(parser: _Parser) -> None:
-    parser.add_argument(
-        "--by",
-        choices=("ops", "splits", "cpu"),
-        action="append",
-        help="print this table; default: all that the file has",
-    )
-    parser.add_argument(
-        "--limit", type=values.positive, metavar="N", help="print N rows, default 40"
-    )
-
-
-def _add_load(parser: _Parser) -> None:
-    parser.add_argument(
-        "--level",
-        choices=("device", "call", "fault", "file", "op"),
-        help="what reads were recorded as; default: what is nearest to storage",
-    )
-    parser.add_argument(
-        "--file", metavar="NAME", help="the reads of one file, by the end of its path"
-    )
-    parser.add_argument(
-        "--limit", type=values.positive, metavar="N", help="print N rows, default 20"
-    )
-
-
-def _add_npu(parser: _Parser) -> None:
-    parser.add_argument(
-        "--csv",
-        choices=NPU_TABLES,
-        help="print this table as CSV, with plain values",
-    )
-    parser.add_argument(
-        "--limit",
-        type=values.positive,
-        metavar="N",
-        help="print N rows of each table, default 40",
-    )
-
-
-def _add_bench_table(parser: _Parser) -> None:
-    parser.add_argument(
-        "--compare",
-        action="store_true",
-        help="compare two files, test by test: where all configuration keys agree",
-    )
-    parser.add_argument(
-        "--markdown", action="store_true", help="print Markdown, as llama-bench does"
-    )
-    parser.add_argument(
-        "--limit", type=values.positive, metavar="N", help="print N rows, default 200"
-    )
-
-
-def _add_range(parser: _Parser) -> None:
-    parser.add_argument("--range", metavar="A:B", help="this part, e.g. 1ms:2ms")
-
-
-def _add_hot(parser: _Parser) -> None:
-    parser.add_argument(
-        "--by",
-        choices=("tensor", "layer", "component", "expert"),
-        default="tensor",
-        metavar="WHAT",
-        help="tensor (default), layer, component or expert",
-    )
-    _add_range(parser)
-    parser.add_argument(
-        "--limit",
-        type=values.positive,
-        metavar="N",
-        default=20,
-        help="number of lines, default 20",
-    )
-
-
-def _add_runs(parser: _Parser) -> None:
+@_declare(
+    "runs", "list the runs of a folder: tokens/s, time by op family, what differs"
+)
+def _runs_options(parser: _Parser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument(
         "--sort",
@@ -729,19 +684,20 @@ def _add_runs(parser: _Parser) -> None:
         metavar="COLUMN",
         help="run (default), generated_per_s, prompt_per_s, size, date, time_matmul …",
     )
-    parser.add_argument(
-        "--quick",
-        action="store_true",
-        help="read no events: times of op families stay unknown",
+    _add_flag(
+        parser, "--quick", text="read no events: times of op families stay unknown"
     )
-    parser.add_argument(
-        "--no-cache",
-        action="store_true",
-        help="neither use nor write what was summed up before",
+    _add_flag(
+        parser, "--no-cache", text="neither use nor write what was summed up before"
     )
 
 
-def _add_tensors(parser: _Parser) -> None:
+@_declare(
+    "tensors",
+    "list the tensors of a model: type, shape, size, offset, totals",
+    files="+",
+)
+def _tensors_options(parser: _Parser) -> None:
     parser.add_argument(
         "--by",
         choices=("tensor", "layer", "component", "name", "type", "file"),
@@ -771,71 +727,123 @@ def _add_tensors(parser: _Parser) -> None:
         help="offset (default), name, size, elements, accesses, time or importance "
         "(of an imatrix)",
     )
-    parser.add_argument(
-        "--limit", type=values.positive, metavar="N", help="number of lines"
-    )
-    parser.add_argument(
-        "--metadata", action="store_true", help="list the metadata of the files, too"
-    )
+    _add_limit(parser, "number of lines")
+    _add_flag(parser, "--metadata", text="list the metadata of the files, too")
 
 
-def _add_residency(parser: _Parser) -> None:
+@_declare("requests", "list the requests of a server's log", files="+")
+def _requests_options(parser: _Parser) -> None:
     parser.add_argument(
-        "--limit",
-        type=values.positive,
-        metavar="N",
-        default=20,
-        help="number of lines, those with most missing bytes first; default 20",
+        "--sort",
+        choices=("queued_ms", "first_token_ms", "per_token_ms", "generated_per_s"),
+        help="sort by this column, largest first; default: as in the log",
     )
-
-
-def _add_live(parser: _Parser) -> None:
-    parser.add_argument(
-        "file",
-        nargs="?",
-        metavar="RING|FILE|PID",
-        help="a ring, a growing trace file, or the id of a traced process; default: "
-        "the ring of GGSCOPE_RING, else the newest of a running program",
-    )
-    parser.add_argument(
-        "--list",
-        action="store_true",
-        help="list the running ggml programs, and whether each can be followed",
+    _add_limit(parser, "print N rows, default 40")
+    _add_flag(
+        parser,
+        "--follow",
+        text="print requests as a server writes them to its log, until Ctrl-C, then "
+        "their sums; with --json a line each",
     )
     parser.add_argument(
         "--seconds",
         type=values.watch_seconds,
         metavar="N",
-        help="stop after N seconds; default: when the program ends",
+        help="with --follow: stop after N seconds",
+    )
+
+
+@_declare(
+    "backends",
+    "list ops by backend, splits and their copies, ops on the CPU",
+    files="+",
+)
+def _backends_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "--by",
+        choices=("ops", "splits", "cpu"),
+        action="append",
+        help="print this table; default: all that the file has",
+    )
+    _add_limit(parser, "print N rows, default 40")
+
+
+@_declare(
+    "npu",
+    "show engines, stalls and banks of an NPU, and check its file's claims",
+    files="+",
+)
+def _npu_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "--csv",
+        choices=NPU_TABLES,
+        help="print this table as CSV, with plain values",
+    )
+    _add_limit(parser, "print N rows of each table, default 40")
+
+
+@_declare(
+    "bench-table",
+    "show results of llama-bench as one table, or compare two files",
+    files="+",
+)
+def _bench_table_options(parser: _Parser) -> None:
+    _add_flag(
+        parser,
+        "--compare",
+        text="compare two files, test by test: where all configuration keys agree",
+    )
+    _add_flag(parser, "--markdown", text="print Markdown, as llama-bench does")
+    _add_limit(parser, "print N rows, default 200")
+
+
+@_declare("sql", "query the tables of a trace in SQL", files=1)
+def _sql_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "query",
+        nargs="?",
+        metavar="QUERY",
+        help='e.g. "select op, sum(duration_ns) from spans group by op"',
+    )
+    _add_flag(parser, "--tables", text="list the tables and their columns")
+    _add_flag(parser, "--csv", text="print CSV, all rows")
+    _add_limit(
+        parser, "rows at most; default 1000 in the terminal, all as JSON and CSV"
+    )
+
+
+@_declare(
+    "load",
+    "show how a model was read: rates, request sizes, queue depth, causes",
+    files="+",
+)
+def _load_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "--level",
+        choices=("device", "call", "fault", "file", "op"),
+        help="what reads were recorded as; default: what is nearest to storage",
     )
     parser.add_argument(
-        "--save",
-        metavar="OUT.bin",
-        help="save the recording: 256-byte records with their sidecar, or a copy of "
-        "the growing file",
+        "--file", metavar="NAME", help="the reads of one file, by the end of its path"
     )
-    _add_poll_interval(parser)
+    _add_limit(parser, "print N rows, default 20")
 
 
-def _add_flags(parser: _Parser) -> None:
+@_declare("hot", "list the most-read and never-read tensors", files="+")
+def _hot_options(parser: _Parser) -> None:
     parser.add_argument(
-        "--vram",
-        type=values.bytes_of,
-        metavar="SIZE",
-        help="memory of the device that weights may take, e.g. 8GiB",
+        "--by",
+        choices=("tensor", "layer", "component", "expert"),
+        default="tensor",
+        metavar="WHAT",
+        help="tensor (default), layer, component or expert",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=values.target,
-        metavar="FILE",
-        help="write the experts that tokens chose as FILE.csv, which "
-        "--moe-cache-profile of the fork thecodacus/llama.cpp reads; --force "
-        "overwrites an existing file",
-    )
+    _add_range(parser)
+    _add_limit(parser, "number of lines, default 20", default=20)
 
 
-def _add_cache(parser: _Parser) -> None:
+@_declare("cache", "simulate a page cache: disk reads for a given size", files="+")
+def _cache_options(parser: _Parser) -> None:
     parser.add_argument(
         "--cache-size",
         type=values.bytes_of,
@@ -858,61 +866,56 @@ def _add_cache(parser: _Parser) -> None:
         metavar="N",
         help="pin the experts that cover N per cent of the hits, default 90",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--with-row-reads",
-        action="store_true",
-        help="count GET_ROWS too, as a read of the whole tensor",
+        text="count GET_ROWS too, as a read of the whole tensor",
     )
     _add_range(parser)
 
 
-def _add_show(parser: _Parser) -> None:
-    from ggscope.analysis.rows.colorings import coloring_ids
-
+@_declare(
+    "flags",
+    "write flags of llama.cpp: -ot, --n-cpu-moe, threads, a cache profile",
+    files=1,
+    is_writing=True,
+)
+def _flags_options(parser: _Parser) -> None:
     parser.add_argument(
-        "--ascii",
-        action="store_true",
-        help="draw with characters; this is the default",
+        "--vram",
+        type=values.bytes_of,
+        metavar="SIZE",
+        help="memory of the device that weights may take, e.g. 8GiB",
     )
+    _add_output(
+        parser,
+        "write the experts that tokens chose as FILE.csv, which "
+        "--moe-cache-profile of the fork thecodacus/llama.cpp reads; --force "
+        "overwrites an existing file",
+    )
+
+
+@_declare("residency", "show how much of a model file is in the page cache", files="+")
+def _residency_options(parser: _Parser) -> None:
+    _add_limit(
+        parser,
+        "number of lines, those with most missing bytes first; default 20",
+        default=20,
+    )
+
+
+@_declare("show", "draw a timeline in the terminal", files="+")
+def _show_options(parser: _Parser) -> None:
+    _add_flag(parser, "--ascii", text="draw with characters; this is the default")
     parser.add_argument(
         "--width", type=values.positive, metavar="N", help="width in characters"
     )
     _add_range(parser)
-    parser.add_argument(
-        "--color-by",
-        choices=coloring_ids(),
-        metavar="WHAT",
-        help="what the characters mean; default: family, of calls category: "
-        + ", ".join(coloring_ids()),
-    )
+    _add_color_by(parser, "what the characters mean; ")
 
 
-def _views() -> tuple[str, ...]:
-    from ggscope.render.figures import FIGURES
-
-    return tuple(FIGURES)
-
-
-def _stat_columns() -> tuple[str, ...]:
-    from ggscope.analysis.statistics.columns import table_columns
-
-    return tuple(table_columns())
-
-
-def _measures() -> tuple[str, ...]:
-    from ggscope.analysis.statistics.columns import measures
-
-    return tuple(measures())
-
-
-_VIEWS = values.Names(_views, several=True, every="all")
-_EXPORTED = values.Names(_views, several=True, every="all", more=("compare",))
-_COLUMNS = values.Names(_stat_columns, several=True)
-
-
-def _add_export(parser: _Parser) -> None:
-    from ggscope.analysis.rows.colorings import coloring_ids
-
+@_declare("export", "write a figure as PNG, SVG or PDF", files="+", is_writing=True)
+def _export_options(parser: _Parser) -> None:
     views = _views()
     parser.add_argument(
         "--view",
@@ -923,11 +926,7 @@ def _add_export(parser: _Parser) -> None:
         help=", ".join(views) + "; several, e.g. timeline,heatmap, or all, into a "
         "folder; default timeline; compare: of two files, or folders of runs",
     )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="keep existing figures, and write the others",
-    )
+    _add_flag(parser, "--resume", text="keep existing figures, and write the others")
     parser.add_argument(
         "--jobs",
         type=values.positive,
@@ -935,7 +934,7 @@ def _add_export(parser: _Parser) -> None:
         help="number of files in parallel, each in its own process, limited by memory; "
         "default: number of cores",
     )
-    parser.add_argument("--quiet", action="store_true", help="print errors only")
+    _add_flag(parser, "--quiet", text="print errors only")
     # Index of the file; set by the process that runs several.
     parser.add_argument("--only", type=values.count, help=argparse.SUPPRESS)
     parser.add_argument(
@@ -956,10 +955,10 @@ def _add_export(parser: _Parser) -> None:
         help="statistics: what the length of a bar is, e.g. latency, rate or bytes; "
         "default total",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--include-estimated",
-        action="store_true",
-        help="statistics: include estimated and unfinished durations",
+        text="statistics: include estimated and unfinished durations",
     )
     parser.add_argument(
         "--graph",
@@ -968,17 +967,12 @@ def _add_export(parser: _Parser) -> None:
         metavar="N",
         help="graph: index, from 0",
     )
-    parser.add_argument(
-        "--expanded", action="store_true", help="graph: all layers expanded"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=values.target,
-        required=True,
-        metavar="FILE",
-        help="figure (.png, .svg, .pdf; a graph also as .dot), or a folder for one PNG "
+    _add_flag(parser, "--expanded", text="graph: all layers expanded")
+    _add_output(
+        parser,
+        "figure (.png, .svg, .pdf; a graph also as .dot), or a folder for one PNG "
         "per file; --force overwrites existing files",
+        required=True,
     )
     parser.add_argument(
         "--size",
@@ -999,21 +993,11 @@ def _add_export(parser: _Parser) -> None:
     )
     _add_look(parser)
     _add_range(parser)
-    parser.add_argument(
-        "--color-by",
-        choices=coloring_ids(),
-        metavar="WHAT",
-        help="default: family, of calls category: " + ", ".join(coloring_ids()),
-    )
+    _add_color_by(parser)
     parser.add_argument(
         "--title", help='title; default: the name of the file, "" = none'
     )
-    parser.add_argument(
-        "--where",
-        default="",
-        metavar="EXPR",
-        help="draw spans outside this filter pale",
-    )
+    _add_where(parser, "draw spans outside this filter pale")
 
 
 def _add_look(parser: _Parser) -> None:
@@ -1041,18 +1025,10 @@ def _add_look(parser: _Parser) -> None:
         metavar="PT",
         help="font size, e.g. 7pt; auto: 8.25pt",
     )
-    parser.add_argument(
-        "--transparent", action="store_true", help="transparent background"
-    )
+    _add_flag(parser, "--transparent", text="transparent background")
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument(
-        "--seen",
-        action="store_true",
-        help="with the selection, marks and lanes of --options",
-    )
-    kind.add_argument(
-        "--clean", action="store_true", help="without them; this is the default"
-    )
+    _add_flag(kind, "--seen", text="with the selection, marks and lanes of --options")
+    _add_flag(kind, "--clean", text="without them; this is the default")
     parser.add_argument(
         "--options",
         type=values.json_object,
@@ -1065,14 +1041,26 @@ def _add_look(parser: _Parser) -> None:
         ("color-bar", "the colour bar"),
         ("notes", "the bookmarks that are stored with the trace"),
     ):
-        parser.add_argument(
-            f"--no-{part}", action="store_true", help=f"leave out {label}"
-        )
+        _add_flag(parser, f"--no-{part}", text=f"leave out {label}")
     parser.add_argument(
         "--caption",
         type=values.target,
         metavar="FILE",
         help="write the caption to this file, - prints it",
+    )
+
+
+@_declare("thumbnail", "draw a thumbnail of a file, for file managers")
+def _thumbnail_options(parser: _Parser) -> None:
+    parser.add_argument("input", type=Path, metavar="IN")
+    parser.add_argument("output", type=Path, metavar="OUT", help="a PNG")
+    parser.add_argument(
+        "pixels",
+        type=values.thumbnail_size,
+        nargs="?",
+        default=256,
+        metavar="SIZE",
+        help="pixels of the longer side, 16 to 1024; default 256",
     )
 
 
@@ -1091,7 +1079,8 @@ _CONVERTS_TO = {
 }
 
 
-def _add_convert(parser: _Parser) -> None:
+@_declare("convert", "write a trace in another format", files=1, is_writing=True)
+def _convert_options(parser: _Parser) -> None:
     parser.add_argument(
         "--to",
         choices=tuple(_CONVERTS_TO),
@@ -1099,39 +1088,26 @@ def _add_convert(parser: _Parser) -> None:
         metavar="FORMAT",
         help="; ".join(f"{to}: {text}" for to, text in _CONVERTS_TO.items() if text),
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=values.target,
-        required=True,
-        metavar="FILE",
-        help="output file, packed by gzip where it ends in .gz; for token-json a "
+    _add_output(
+        parser,
+        "output file, packed by gzip where it ends in .gz; for token-json a "
         "folder, created if missing, in which all files are written or none; --force "
         "overwrites existing files",
+        required=True,
     )
     parser.add_argument(
         "--range",
         metavar="A:B",
         help="only spans that touch this range, e.g. 1ms:2ms; not for token-json",
     )
-    parser.add_argument(
-        "--where",
-        default="",
-        metavar="EXPR",
-        help="only spans that match this filter; not for token-json",
-    )
+    _add_where(parser, "only spans that match this filter; not for token-json")
     parser.add_argument(
         "--sort",
         choices=("start", "duration", "wait", "bytes"),
         help="tables: largest rows first, by start the earliest; default: order of the "
         "trace",
     )
-    parser.add_argument(
-        "--limit",
-        type=values.positive,
-        metavar="N",
-        help="tables: only the first N rows",
-    )
+    _add_limit(parser, "tables: only the first N rows")
     parser.add_argument(
         "--schema",
         choices=("128", "256", "1024"),
@@ -1139,14 +1115,12 @@ def _add_convert(parser: _Parser) -> None:
     )
 
 
-def _add_report(parser: _Parser) -> None:
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=values.target,
+@_declare("report", "write an HTML report of a trace", files=1, is_writing=True)
+def _report_options(parser: _Parser) -> None:
+    _add_output(
+        parser,
+        "the page (.html), below 5 MB; --force overwrites an existing file",
         required=True,
-        metavar="FILE",
-        help="the page (.html), below 5 MB; --force overwrites an existing file",
     )
     parser.add_argument(
         "--view",
@@ -1155,14 +1129,64 @@ def _add_report(parser: _Parser) -> None:
         metavar="VIEW",
         help="figures of these views, e.g. timeline,heatmap; default: all with data",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--with-folders",
-        action="store_true",
-        help="name the folders of files too: they may contain user names",
+        text="name the folders of files too: they may contain user names",
     )
 
 
-def _add_bench(parser: _Parser) -> None:
+@_declare("live", "follow a running program: records, losses and lag, each second")
+def _live_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="RING|FILE|PID",
+        help="a ring, a growing trace file, or the id of a traced process; default: "
+        "the ring of GGSCOPE_RING, else the newest of a running program",
+    )
+    _add_flag(
+        parser,
+        "--list",
+        text="list the running ggml programs, and whether each can be followed",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=values.watch_seconds,
+        metavar="N",
+        help="stop after N seconds; default: when the program ends",
+    )
+    parser.add_argument(
+        "--save",
+        metavar="OUT.bin",
+        help="save the recording: 256-byte records with their sidecar, or a copy of "
+        "the growing file",
+    )
+    _add_poll_interval(parser)
+
+
+@_declare("readers", "list the supported formats, or the op tables")
+def _readers_options(parser: argparse.ArgumentParser) -> None:
+    _add_flag(
+        parser,
+        "--ops",
+        text="list the op tables of ggml, the values of --ops in other commands",
+    )
+
+
+@_declare("machine", "measure the memory bandwidth and arithmetic of this machine")
+def _machine_options(parser: _Parser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=values.positive,
+        metavar="N",
+        help="threads to use; default: as many as the process may use at once",
+    )
+    _add_flag(parser, "--show", text="print what was measured before")
+
+
+@_declare("bench", "measure opening, panning and zooming", files=1)
+def _bench_options(parser: _Parser) -> None:
     parser.add_argument(
         "--seconds",
         type=values.seconds,
@@ -1190,18 +1214,36 @@ def _add_bench(parser: _Parser) -> None:
         default="auto",
         help="renderer: auto, raster or opengl",
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--panes",
-        action="store_true",
-        help="also measure the file heatmap, the graph and selection; opens all panes",
+        text="also measure the file heatmap, the graph and selection; opens all panes",
     )
 
 
-def _add_config(parser: _Parser) -> None:
+@_declare("self-test", "check this installation")
+def _self_test_options(parser: _Parser) -> None:
+    _add_flag(parser, "--probe-gl", text=argparse.SUPPRESS)
+
+
+@_declare("samples", "list or copy the bundled sample traces")
+def _samples_options(parser: _Parser) -> None:
     parser.add_argument(
+        "folder",
+        type=Path,
+        nargs="?",
+        metavar="FOLDER",
+        help="copy them into this folder, created if missing",
+    )
+    _add_flag(parser, "--force", text="overwrite existing files")
+
+
+@_declare("config", "print every setting and its source")
+def _config_options(parser: _Parser) -> None:
+    _add_flag(
+        parser,
         "--explain",
-        action="store_true",
-        help="describe each setting with its flag, key and environment variable",
+        text="describe each setting with its flag, key and environment variable",
     )
     parser.add_argument(
         "-l",
@@ -1213,127 +1255,13 @@ def _add_config(parser: _Parser) -> None:
     _add_poll_interval(parser)
 
 
-def _add_poll_interval(parser: _Parser) -> None:
-    parser.add_argument(
-        "--poll-interval",
-        dest="poll_interval_ms",
-        metavar="MS",
-        help="poll interval; 0, the default: as soon as data arrives",
-    )
-
-
-def _add_readers(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--ops",
-        action="store_true",
-        help="list the op tables of ggml, the values of --ops in other commands",
-    )
-
-
-def _add_completion(parser: _Parser) -> None:
+@_declare("completion", "print a shell completion script")
+def _completion_options(parser: _Parser) -> None:
     parser.add_argument(
         "shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"
     )
 
 
-def _add_samples(parser: _Parser) -> None:
-    parser.add_argument(
-        "folder",
-        type=Path,
-        nargs="?",
-        metavar="FOLDER",
-        help="copy them into this folder, created if missing",
-    )
-    parser.add_argument("--force", action="store_true", help="overwrite existing files")
-
-
-def _add_self_test(parser: _Parser) -> None:
-    parser.add_argument("--probe-gl", action="store_true", help=argparse.SUPPRESS)
-
-
-_READING: dict[str, str | int] = {
-    "open": "*",
-    "info": "*",
-    "bench": 1,
-    "convert": 1,
-    "report": 1,
-    "flags": 1,
-    "sql": 1,
-    "diff": 2,
-    **dict.fromkeys(
-        (
-            "check",
-            "summary",
-            "critical-path",
-            "stats",
-            "tensors",
-            "requests",
-            "backends",
-            "npu",
-            "bench-table",
-            "load",
-            "hot",
-            "cache",
-            "show",
-            "export",
-        ),
-        "+",
-    ),
-    "residency": "+",
-}
-"""Commands that read files, and how many."""
-
-
-def _add_thumbnail(parser: _Parser) -> None:
-    parser.add_argument("input", type=Path, metavar="IN")
-    parser.add_argument("output", type=Path, metavar="OUT", help="a PNG")
-    parser.add_argument(
-        "pixels",
-        type=values.thumbnail_size,
-        nargs="?",
-        default=256,
-        metavar="SIZE",
-        help="pixels of the longer side, 16 to 1024; default 256",
-    )
-
-
-_OWN = {
-    "open": _add_open,
-    "info": _add_info,
-    "check": _add_check,
-    "stats": _add_stats,
-    "show": _add_show,
-    "export": _add_export,
-    "thumbnail": _add_thumbnail,
-    "convert": _add_convert,
-    "report": _add_report,
-    "summary": _add_summary,
-    "critical-path": _add_critical_path,
-    "diff": _add_diff,
-    "machine": _add_machine,
-    "runs": _add_runs,
-    "tensors": _add_tensors,
-    "requests": _add_requests,
-    "backends": _add_backends,
-    "npu": _add_npu,
-    "bench-table": _add_bench_table,
-    "load": _add_load,
-    "sql": _add_sql,
-    "hot": _add_hot,
-    "cache": _add_cache,
-    "flags": _add_flags,
-    "residency": _add_residency,
-    "live": _add_live,
-    "bench": _add_bench,
-    "config": _add_config,
-    "readers": _add_readers,
-    "completion": _add_completion,
-    "self-test": _add_self_test,
-    "samples": _add_samples,
-}
-"""What adds the arguments that only one command has."""
-
-
-def is_table_format(text: str) -> bool:
-    """Return whether the value of ``stats --format`` says how to print."""
-    return text in _TABLE_FORMATS
+@_declare("man", "print the manual page", module="manual")
+def _man_options(_: _Parser) -> None:
+    """Add nothing."""
