@@ -10,7 +10,7 @@ from ggscope.analysis.backends.op_spans import joined_spans
 from ggscope.analysis.backends.splits import cpu_groups, split_groups
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.descriptions.backends import (
     CPU_COLUMNS,
     OP_COLUMNS,
@@ -26,7 +26,6 @@ from ggscope.exporters.backends_json import backends_json
 from ggscope.model.backend_ops import BackendOps
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count
-from ggscope.sanitize import one_line
 
 _MAX_SHOWN = 40
 _LEFT_OPS = (0, 1, 2, 3)
@@ -49,15 +48,11 @@ def run(arguments: Namespace) -> int:
         _print(path, trace, listing, arguments)
         return GOOD, None
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _print(path: Path, trace: Trace, listing: BackendOps, arguments: Namespace) -> None:
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(path)))
+    print_heading(path, arguments)
     output.emit(listing_text(listing))
     tables = arguments.by or ("ops", "splits", "cpu")
     limit = arguments.limit or _MAX_SHOWN
@@ -100,6 +95,4 @@ def _table(
             left=tuple(place for place, i in enumerate(filled) if i in left),
         )
     )
-    if len(rows) > limit:
-        more = format_count(len(rows) - limit)
-        output.emit(f"… and {more} more; --limit N lists more, --json all of them")
+    output.emit_more(len(rows) - limit)

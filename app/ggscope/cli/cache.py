@@ -3,11 +3,10 @@
 from argparse import Namespace
 from pathlib import Path
 
-from ggscope.analysis.filters.text import parse_range
 from ggscope.analysis.reads.what_if import CacheResult, WhatIf, cache_result, what_if
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading, time_range
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.reads import (
     cache_result_text,
@@ -28,9 +27,7 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
-        time = None
-        if arguments.range is not None:
-            time = parse_range(arguments.range, trace.extent, trace.clock.unit)
+        time = time_range(trace, arguments)
         reads = what_if(trace, time, with_row_reads=arguments.with_row_reads)
         by_size = [
             cache_result(
@@ -42,10 +39,7 @@ def run(arguments: Namespace) -> int:
             _print(path, trace, reads, by_size, arguments)
         return GOOD, _json(path, reads, by_size)
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _sizes(reads: WhatIf, arguments: Namespace) -> list[int]:
@@ -62,8 +56,7 @@ def _print(
     results: list[CacheResult],
     arguments: Namespace,
 ) -> None:
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(path)))
+    print_heading(path, arguments)
     if not reads.curve.n_reads:
         output.emit(one_line(". ".join(no_reads_text(trace, reads))))
     elif arguments.cache_size:

@@ -17,7 +17,7 @@ from ggscope.atomic_write import (
 )
 from ggscope.cli import output
 from ggscope.cli.output import GOOD, USAGE
-from ggscope.cli.reading import Progress, for_each_file, load
+from ggscope.cli.reading import Progress, answer_each, load
 from ggscope.errors import ExportError
 from ggscope.exporters import forms, perfetto
 from ggscope.exporters.events import Events
@@ -49,10 +49,7 @@ def run(arguments: Namespace) -> int:
         output.say("token-json takes whole traces: leave out --range and --where.")
         return USAGE
     work = _token_files if are_tokens else _one_file
-    results = for_each_file(arguments, partial(work, arguments))
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, partial(work, arguments))
 
 
 def _why_not_piped(arguments: Namespace) -> str:

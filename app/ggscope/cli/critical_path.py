@@ -11,7 +11,7 @@ from ggscope.analysis.summary.bars import TokenBars, bar_text, token_bars
 from ggscope.analysis.summary.latency import counted_bars
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.descriptions.critical_path import (
     path_notes,
     path_reason,
@@ -37,15 +37,11 @@ def run(arguments: Namespace) -> int:
             trace, _chosen(trace, arguments.token), correlate(trace)
         )
         if not arguments.json:
-            if len(arguments.files) > 1:
-                output.emit(one_line(str(path)))
+            print_heading(path, arguments)
             _print(trace, path_of_token)
         return GOOD, path_json(path, trace, path_of_token)
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _chosen(trace: Trace, token: str | None) -> int:

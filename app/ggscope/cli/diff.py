@@ -90,9 +90,7 @@ def _print(
         output.emit("")
         noun = GROUPINGS[comparison.by]
         output.emit(_table(noun, comparison.rows[:limit], unit, comparison.bound))
-        if len(comparison.rows) > limit:
-            left = format_count(len(comparison.rows) - limit)
-            output.emit(f"… and {left} more; --limit N lists more, --json all of them")
+        output.emit_more(len(comparison.rows) - limit)
     for line in only_text(comparison):
         output.emit(one_line(line))
     output.say(f"note: times are the {MEASURES[comparison.measure]}.")

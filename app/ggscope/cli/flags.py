@@ -8,7 +8,7 @@ from ggscope.analysis.summary.thread_estimate import NoEstimate
 from ggscope.atomic_write import check_target, refuse_inputs, write_file
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.flags import flag_texts, reason_text, unknown_lines
 from ggscope.descriptions.threads import no_estimate_text
@@ -36,10 +36,7 @@ def run(arguments: Namespace) -> int:
             _print(result, target)
         return GOOD, flags_json(path, result, target, trace.clock.unit_name)
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _write(flags: Flags, target: Path, *, overwrite: bool) -> None:

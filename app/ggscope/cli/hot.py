@@ -3,13 +3,12 @@
 from argparse import Namespace
 from pathlib import Path
 
-from ggscope.analysis.filters.text import parse_range
 from ggscope.analysis.reads.hot_cold import HotCold, KvTraffic, hot_cold
 from ggscope.analysis.reads.hotness import Ranking, RowReads, ranking
 from ggscope.analysis.sessions.join import refused_models
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading, time_range
 from ggscope.descriptions.counting import known_bytes, moved_text
 from ggscope.descriptions.coverage import coverage_json
 from ggscope.descriptions.reads import (
@@ -27,26 +26,20 @@ def run(arguments: Namespace) -> int:
 
     def work(path: Path) -> tuple[int, object]:
         trace = load(path, arguments)
-        time = None
-        if arguments.range is not None:
-            time = parse_range(arguments.range, trace.extent, trace.clock.unit)
+        time = time_range(trace, arguments)
         ranked = hot_cold(trace, time)
         groups = ranking(trace, ranked.heat, arguments.by)
         if not arguments.json:
             _print(path, trace, ranked, groups, arguments)
         return GOOD, _json(path, trace, ranked, groups, arguments)
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _print(
     path: Path, trace: Trace, ranked: HotCold, groups: Ranking, arguments: Namespace
 ) -> None:
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(path)))
+    print_heading(path, arguments)
     facts = hot_facts(trace, ranked)
     if not facts:
         output.emit(": ".join(no_accesses_text(trace)))

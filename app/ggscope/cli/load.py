@@ -8,7 +8,7 @@ from ggscope.analysis.load.load import ALL_FILES, Load, load_of
 from ggscope.analysis.load.rows import load_keys
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.descriptions.load import (
     bucket_text,
     cause_lines,
@@ -42,10 +42,7 @@ def run(arguments: Namespace) -> int:
             **load_json(trace, load_timeline, arguments.limit),
         }
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _model_load(path: Path, trace: Trace, arguments: Namespace) -> Load:
@@ -76,8 +73,7 @@ def _model_load(path: Path, trace: Trace, arguments: Namespace) -> Load:
 
 
 def _print(path: Path, trace: Trace, load: Load, arguments: Namespace) -> None:
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(path)))
+    print_heading(path, arguments)
     facts, unit = load.facts, trace.clock.unit
     output.emit(one_line(f"{level_text(facts.key)}: {load_text(trace, facts)}"))
     limit = arguments.limit or _MAX_SHOWN

@@ -6,7 +6,7 @@ from pathlib import Path
 from ggscope.analysis.npu.facts import NpuFacts, npu_facts
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.descriptions.npu import (
     ListedTable,
     about_text,
@@ -23,7 +23,6 @@ from ggscope.descriptions.npu import (
 from ggscope.errors import QueryError
 from ggscope.exporters.npu_json import npu_json, npu_table
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count
 from ggscope.sanitize import csv_text, one_line
 
 _MAX_SHOWN = 40
@@ -48,10 +47,7 @@ def run(arguments: Namespace) -> int:
             _print(path, trace, facts, arguments)
         return GOOD, None
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _print_csv(listed: ListedTable) -> None:
@@ -60,8 +56,7 @@ def _print_csv(listed: ListedTable) -> None:
 
 
 def _print(path: Path, trace: Trace, facts: NpuFacts, arguments: Namespace) -> None:
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(path)))
+    print_heading(path, arguments)
     output.emit(about_text(trace, facts))
     windows = facts.bandwidth
     high = windows_table(facts, windows.high().tolist())
@@ -98,6 +93,4 @@ def _print_table(trace: Trace, title: str, listed: ListedTable, limit: int) -> N
     output.emit("")
     output.emit(title)
     output.emit(output.table(heads, rows, left=texts))
-    if len(listed.rows) > limit:
-        left = format_count(len(listed.rows) - limit)
-        output.emit(f"… and {left} more; --limit N lists more, --json all of them")
+    output.emit_more(len(listed.rows) - limit)

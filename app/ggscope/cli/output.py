@@ -135,6 +135,12 @@ def emit(text: str) -> None:
         _write(_out(), text.rstrip("\n") + "\n")
 
 
+def emit_more(n: int) -> None:
+    """Print that `n` rows more are not printed; nothing where there are none."""
+    if n > 0:
+        emit(f"… and {n:,} more; --limit N lists more, --json all of them")
+
+
 def emit_json(value: object) -> None:
     """Print `value` as data in JSON; NaN is refused, so make it None before."""
     import json  # not for people

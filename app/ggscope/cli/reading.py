@@ -15,11 +15,12 @@ from ggscope.cli import output
 from ggscope.cli.output import GOOD, code_of, message_of
 from ggscope.errors import QueryError, ReadError, TraceError
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_rate
+from ggscope.model.units import TimeRange, format_rate
 from ggscope.readers.api import TRACE, Estimate, ReadContext
 from ggscope.readers.memory import Fit, MemoryGuard
 from ggscope.readers.partial_reading import NAMES_OPTION, RANGE_OPTION
 from ggscope.readers.registry import open_trace, role_of
+from ggscope.sanitize import one_line
 
 if TYPE_CHECKING:
     from ggscope.model.selection import ColorBy
@@ -246,6 +247,32 @@ def for_each_file(
         results.code = max(results.code, code)
         results.objects.append(value)
     return results
+
+
+def answer_each(
+    arguments: Namespace, work: Callable[[Path], tuple[int, object]]
+) -> int:
+    """Do `work` for every file, print their JSON with ``--json``; return the code."""
+    results = for_each_file(arguments, work)
+    if arguments.json:
+        results.emit_json()
+    return results.code
+
+
+def print_heading(path: Path, arguments: Namespace) -> None:
+    """Print which file the next lines are about, where there are several."""
+    if len(arguments.files) > 1:
+        output.emit(one_line(str(path)))
+
+
+def time_range(trace: Trace, arguments: Namespace) -> TimeRange | None:
+    """Return the times that ``--range`` asks for; None = all."""
+    # Not imported for the many commands without a range.
+    from ggscope.analysis.filters.text import parse_range
+
+    if arguments.range is None:
+        return None
+    return parse_range(arguments.range, trace.extent, trace.clock.unit)
 
 
 def failure_json(path: Path, error: TraceError) -> dict[str, object]:

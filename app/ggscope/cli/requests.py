@@ -9,7 +9,7 @@ from ggscope.analysis.requests import PERCENTILES, known, percentiles, request_t
 from ggscope.analysis.sorting import sorted_rows
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.descriptions.requests import (
     REQUEST_HEAD,
     memory_table,
@@ -21,8 +21,6 @@ from ggscope.errors import QueryError, UsageError
 from ggscope.exporters.requests_json import requests_json
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
-from ggscope.model.units import format_count
-from ggscope.sanitize import one_line
 
 MAX_SHOWN = 40
 
@@ -46,17 +44,13 @@ def run(arguments: Namespace) -> int:
             _print(path, trace, arguments)
         return GOOD, {"path": str(path), **requests_json(trace)}
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
     log = trace.log
     assert log is not None
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(path)))
+    print_heading(path, arguments)
     n = len(log.requests)
     if not n:
         output.emit("No requests in this log.")
@@ -67,9 +61,7 @@ def _print(path: Path, trace: Trace, arguments: Namespace) -> None:
             rows = _sorted(trace, arguments.sort)[:limit]
         cells = request_cells(trace, rows)
         output.emit(output.table(REQUEST_HEAD, cells, left=(len(REQUEST_HEAD) - 1,)))
-        if n > limit:
-            left = format_count(n - limit)
-            output.emit(f"… and {left} more; --limit N lists more, --json all of them")
+        output.emit_more(n - limit)
         print_sums(trace)
     if log.memory:
         head, lines = memory_table(log.memory)

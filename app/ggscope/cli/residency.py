@@ -8,7 +8,7 @@ import numpy as np
 
 from ggscope.cli import output
 from ggscope.cli.output import ERROR, GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.live.residency import CachedFile, resident_bytes
 from ggscope.model.tables import I64
 from ggscope.model.trace import Trace
@@ -32,8 +32,7 @@ def run(arguments: Namespace) -> int:
         in_file = int(resident_bytes(pages, file.size, *everything)[0])
         why = file.why
         if not arguments.json:
-            if len(arguments.files) > 1:
-                output.emit(one_line(str(path)))
+            print_heading(path, arguments)
             _print(trace, rows, resident, in_file, file, arguments.limit)
         if why:
             output.complain(f"{path}: not known: {why}.")
@@ -56,10 +55,7 @@ def run(arguments: Namespace) -> int:
         }
         return ERROR if why else GOOD, report
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _placed(trace: Trace, path: Path) -> tuple[I64, I64, I64]:

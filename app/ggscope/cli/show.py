@@ -8,7 +8,7 @@ from pathlib import Path
 from ggscope.analysis.filters.text import parse_range
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import coloring, for_each_file, load
+from ggscope.cli.reading import answer_each, coloring, load
 from ggscope.exporters.ascii import ascii_timeline
 
 _WIDTH_ELSEWHERE = 100
@@ -32,7 +32,4 @@ def run(arguments: Namespace) -> int:
             output.emit(picture)
         return GOOD, {"path": str(path), "lines": picture.split("\n")}
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)

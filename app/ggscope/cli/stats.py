@@ -25,7 +25,7 @@ from ggscope.cli import output
 from ggscope.cli.arguments import is_table_format
 from ggscope.cli.info.times import stalls_json
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import for_each_file, load, print_heading
 from ggscope.descriptions.pivot import pivot_cells, pivot_notes
 from ggscope.descriptions.statistics import (
     group_noun,
@@ -349,8 +349,7 @@ def _print_pivot(result: _Result, arguments: Namespace) -> None:
 
 
 def _print_table(result: _Result, arguments: Namespace) -> None:
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(result.path)))
+    print_heading(result.path, arguments)
     if not result.rows:
         output.emit(_why_empty(result))
         return

@@ -10,7 +10,7 @@ from ggscope.analysis.summary.summary import Summary, summary
 from ggscope.analysis.summary.token_threads import TokenThreads, token_threads
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.descriptions.spans import column_time_form, op_text
 from ggscope.descriptions.summary import (
     bottleneck_name,
@@ -45,10 +45,7 @@ def run(arguments: Namespace) -> int:
             _print(path, trace, facts, idle, slowest, arguments)
         return GOOD, {"path": str(path), **summary_json(trace, facts, idle, slowest)}
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def _print(
@@ -59,8 +56,7 @@ def _print(
     slowest: TokenThreads | None,
     arguments: Namespace,
 ) -> None:
-    if len(arguments.files) > 1:
-        output.emit(one_line(str(path)))
+    print_heading(path, arguments)
     name, text = bottleneck_name(facts), bottleneck_text(facts)
     if name is not None and not text.startswith(name):
         text = f"{output.short_name(name)}: {text}"

@@ -20,7 +20,7 @@ from ggscope.analysis.model_tree import (
 )
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load, print_heading
 from ggscope.descriptions.counting import known_bytes, moved_text
 from ggscope.descriptions.selected import tensor_name
 from ggscope.descriptions.tensors import (
@@ -69,15 +69,11 @@ def run(arguments: Namespace) -> int:
         listing, reads = model_tensors(trace), tensor_reads(trace)
         record = tensors_json(path, trace, listing, reads, arguments, matches)
         if not arguments.json:
-            if len(arguments.files) > 1:
-                output.emit(one_line(str(path)))
+            print_heading(path, arguments)
             _print(trace, listing, reads, record, arguments)
         return GOOD, record
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
 
 
 def tensors_json(

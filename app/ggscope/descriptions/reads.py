@@ -39,6 +39,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import (
     format_bytes,
     format_count,
+    format_counted,
     format_exact_bytes,
     format_share,
 )
@@ -373,12 +374,12 @@ def _rows(trace: Trace, rows: RowReads, coverage: TraceCoverage) -> HotFact:
     name = trace.strings[int(trace.tensors.name[rows.tensor])]
     if not rows.n_placed:
         # An op of a prompt looks up many rows.
-        text = f"looked up in {name} by {_n(rows.n_ops, 'op')}"
+        text = f"looked up in {name} by {format_counted(rows.n_ops, 'op')}"
         return HotFact("Embedding rows", text, "number and rows not recorded")
-    text = f"{_n(rows.n_reads, 'look-up')} in {name}"
+    text = f"{format_counted(rows.n_reads, 'look-up')} in {name}"
     if rows.n_ops < rows.n_reads:
-        text += f" by {_n(rows.n_ops, 'op')}"
-    text += f"; {_n(len(rows.row), 'different row')}"
+        text += f" by {format_counted(rows.n_ops, 'op')}"
+    text += f"; {format_counted(len(rows.row), 'different row')}"
     if rows.n_rows:
         text += f" of {format_count(rows.n_rows)}"
         text += f" ({format_bytes(len(rows.row) * rows.row_bytes)})"
@@ -388,13 +389,8 @@ def _rows(trace: Trace, rows: RowReads, coverage: TraceCoverage) -> HotFact:
         text += f", {format_count(n)} {'never' if is_whole else 'not in this part'}"
     remark = ""
     if open_ := rows.n_reads - rows.n_placed:
-        remark = f"row of {_n(open_, 'look-up')} not recorded"
+        remark = f"row of {format_counted(open_, 'look-up')} not recorded"
     return HotFact("Embedding rows", text, remark)
-
-
-def _n(n: int, noun: str) -> str:
-    """Return "1 op" or "3 ops"."""
-    return f"{format_count(n)} {noun}{'' if n == 1 else 's'}"
 
 
 def _order(order: DiskOrder) -> HotFact | None:

@@ -8,7 +8,7 @@ from ggscope.cli import output
 from ggscope.cli.info.facts import coverage_facts, describe
 from ggscope.cli.info.text import info_text
 from ggscope.cli.output import GOOD, USAGE
-from ggscope.cli.reading import for_each_file, load
+from ggscope.cli.reading import answer_each, load
 from ggscope.descriptions.completeness import with_completeness
 
 
@@ -36,7 +36,4 @@ def run(arguments: Namespace) -> int:
         output.emit(info_text(trace, facts))
         return GOOD, facts
 
-    results = for_each_file(arguments, work)
-    if arguments.json:
-        results.emit_json()
-    return results.code
+    return answer_each(arguments, work)
