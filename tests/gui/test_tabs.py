@@ -212,3 +212,25 @@ def test_all_tabs_are_listed_where_they_do_not_fit(
     ]  # fmt: skip
     menu.actions()[1].trigger()
     assert window.document is three[1]
+
+
+def test_the_bar_is_as_wide_as_its_tabs(
+    window: MainWindow, qtbot: QtBot, tmp_path: Path
+) -> None:
+    bar = tab_row(window).bar
+
+    def is_snug() -> bool:
+        rects = [bar.tabRect(i) for i in range(bar.count())]
+        return bar.width() == sum(rect.width() for rect in rects)
+
+    for name in ("a", "iiiiii", "MMMMMM"):
+        path = tmp_path / f"{name}.bin"
+        shutil.copy(DEMO, path)
+        window.open_path(path)
+        qtbot.waitUntil(is_snug)
+    for position in range(bar.count()):  # the name in front is bold
+        bar.setCurrentIndex(position)
+        qtbot.waitUntil(is_snug)
+    while bar.count() > 1:
+        window.close_document(window.documents[0])
+        qtbot.waitUntil(is_snug)

@@ -146,6 +146,18 @@ class TabBar(QTabBar):
     front, which is bold, by letters that are not.
     """
 
+    def tabLayoutChange(self) -> None:
+        """Ask for the width that the tabs have now.
+
+        Qt's own bar keeps its width where another tab, or a name, becomes bold.
+        """
+        super().tabLayoutChange()
+        self.updateGeometry()
+
+    def minimumSizeHint(self) -> QSize:
+        """Return Qt's own, which has room for scroll buttons, or less for few tabs."""
+        return super().minimumSizeHint().boundedTo(self.sizeHint())
+
     def minimumTabSizeHint(self, index: int) -> QSize:
         """Return the size below which the tabs scroll."""
         whole = self.tabSizeHint(index)
