@@ -45,6 +45,8 @@ _EXPERTS = re.compile(
 _IN_LAYER = re.compile(r"blk\.(0|[1-9]\d{0,3})\.(.+)", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 """Names that an expression can hold; "," and "=" would end it."""
+_GGML_OPS = frozenset({"MUL_MAT", "MUL_MAT_ID"})
+"""Ops of ggml that every model runs: a trace that knows neither is of other threads."""
 MAX_TENSORS = 1 << 16
 _MAX_COUNTED = 1 << 20
 """Choices that a profile of counts has at most, about: 4 MB."""
@@ -70,6 +72,7 @@ class Reason(Enum):
     PROMPT_CHOICES_ONLY = auto()
     COUNTS_ALL_ZERO = auto()
     NO_THREADS = auto()
+    NO_GGML_OPS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,11 +560,13 @@ def _positions(choices: Choices, is_prompt: Bools) -> I64:
 
 
 def thread_count(trace: Trace) -> ThreadCount | NoFlag:
-    """Return the threads of the trace, or fewer where they share cores."""
+    """Return the threads that run ggml ops, or fewer where they share cores."""
     times = thread_times(trace)
     n = len(times.lanes)
     if times.kind is not LaneKind.THREAD or not n:
         return NoFlag(Reason.NO_THREADS)
+    if trace.ops is None or not _GGML_OPS.intersection(trace.ops.names):
+        return NoFlag(Reason.NO_GGML_OPS)  # threads of something else
     waiting, n_cores = times.waiting, times.n_cores
     cause = cause_of(Evidence(waiting=waiting, n_threads=n, n_cores=n_cores))
     if cause is Cause.SHARED_CORES:

@@ -48,6 +48,7 @@ _REASONS = {
     Reason.PROMPT_CHOICES_ONLY: "the trace has the experts of prompt tokens only",
     Reason.COUNTS_ALL_ZERO: "the counts of all experts are 0",
     Reason.NO_THREADS: "the trace records no threads",
+    Reason.NO_GGML_OPS: "the threads of the trace run no ggml ops",
 }
 
 

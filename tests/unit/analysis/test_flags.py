@@ -26,7 +26,7 @@ from ggscope.analysis.flags import (
 )
 from ggscope.descriptions.flags import reason_text
 from ggscope.model.tables import Phase, Quality
-from ggscope.model.trace import Trace
+from ggscope.model.trace import OpTable, Trace
 from ggscope.readers.registry import open_trace
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
 from wait_traces import random_waits, recorded_wait
@@ -305,6 +305,16 @@ def test_threads_without_waits_are_those_of_the_trace() -> None:
 
     assert isinstance(count, ThreadCount)
     assert (count.n, count.n_cores, count.waiting) == (2, 1, None)
+
+
+def test_threads_of_other_programs_give_no_count() -> None:
+    trace = spans_trace([0, 10], [9, 19], [0, 1], op=1)
+    table = OpTable("chrome", ("cudaLaunchKernel", "aten::mm"), "spelled")
+
+    count = thread_count(replace(trace, ops=table))
+
+    assert count == NoFlag(Reason.NO_GGML_OPS)
+    assert isinstance(thread_count(trace), ThreadCount)
 
 
 def _missing(flags: Flags) -> set[str]:
