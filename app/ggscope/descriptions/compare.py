@@ -110,7 +110,7 @@ def headline(comparison: Comparison, unit: Unit) -> str:
             f"{', within the range of the runs' if row.is_noise else ''})"
         )
     if any(side.sums() for side in comparison.hidden):
-        return f"{text}; what makes it is open, as not all ops are recorded."
+        return f"{text}; the cause is unknown, as not all ops are recorded."
     # What became less explains nothing of what became more.
     parts = [part for part in comparison.parts if (part.change or 0) * row.change > 0]
     main = max(parts, key=lambda part: abs(part.change or 0), default=None)
@@ -148,42 +148,55 @@ def matching_text(comparison: Comparison) -> str:
         text = (
             f"{format_count(n_a)} {nouns} of A compared with {format_count(n_b)} of B"
         )
-    for name, sides in (("A", runs[: comparison.n_a]), ("B", runs[comparison.n_a :])):
-        if n := sum(len(run.unmatched) for run in sides):
-            text += f"; {format_count(n)} only in {name}, not compared"
+    places = ("only in A", "only in B", "not in every run")
+    for place, keys in zip(places, unmatched_tokens(comparison), strict=True):
+        if keys:
+            text += f"; {format_count(len(keys))} {place}, not compared"
     if comparison.alignment.is_open:
         text += "; which ones these are is not recorded, they are matched in order"
     return f"{text}."
 
 
-def unmatched_tokens(comparison: Comparison) -> tuple[list[str], list[str]]:
-    """Return the names of the tokens that are not compared, of A and of B."""
+def unmatched_tokens(comparison: Comparison) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of the tokens that are not compared.
+
+    Those of A alone, those of B alone, and those that both have, but not all runs.
+    """
     runs, n_a = comparison.alignment.runs, comparison.n_a
     a, b = (
-        list(dict.fromkeys(key for run in side for key in run.unmatched))
+        dict.fromkeys(key for run in side for key in run.unmatched)
         for side in (runs[:n_a], runs[n_a:])
     )
-    return a, b
+    return (
+        [key for key in a if key not in b],
+        [key for key in b if key not in a],
+        [key for key in a if key in b],
+    )
 
 
 def only_text(comparison: Comparison) -> list[str]:
     """Return what only one side has, or has without a known time, a line each."""
     lines = []
     noun = GROUPINGS[comparison.by]
+    *alone, some = unmatched_tokens(comparison)
+    bars = comparison.alignment.runs[0].bars.noun
     sides = zip(
-        "AB", "BA", unmatched_tokens(comparison),
+        "AB", "BA", alone,
         (comparison.only_a, comparison.only_b), reversed(comparison.hidden),
         strict=True,
     )  # fmt: skip
     for name, other, tokens, keys, hidden in sides:
         if tokens:
-            bars = comparison.alignment.runs[0].bars.noun
-            bars = bars if len(tokens) == 1 else plural(bars)
-            text = f"Not compared, only in {name}: {_listed(tokens, bars)}"
+            text = (
+                f"Not compared, only in {name}: {_listed(tokens, _bars(bars, tokens))}"
+            )
             lines.append(f"{text}{_open_text(other, hidden.tokens)}.")
         if keys:
             text = f"Only in {name}: {_listed(keys, _nouns(noun, keys))}"
             lines.append(f"{text}{_open_text(other, hidden.groups(comparison.by))}.")
+    if some:
+        text = _listed(some, _bars(bars, some))
+        lines.append(f"Not compared, not in every run: {text}.")
     if comparison.untimed and comparison.is_comparable:
         text = _listed(comparison.untimed, _nouns(noun, comparison.untimed))
         lines.append(f"Without a known time on a side: {text}.")
@@ -192,6 +205,10 @@ def only_text(comparison: Comparison) -> list[str]:
 
 def _open_text(side: str, reason: str) -> str:
     return f"; {side} may have run them unrecorded" if reason else ""
+
+
+def _bars(noun: str, keys: Sequence[str]) -> str:
+    return noun if len(keys) == 1 else plural(noun)
 
 
 def _nouns(noun: str, keys: Sequence[str]) -> str:

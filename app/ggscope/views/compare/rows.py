@@ -117,13 +117,15 @@ def unmatched_rows(comparison: Comparison) -> list[tuple[Cell, ...]]:
     """Return a row for each token and group that is not compared."""
     rows = list[tuple[Cell, ...]]()
     noun, bars = GROUPINGS[comparison.by], comparison.alignment.runs[0].bars.noun
+    *alone, some = unmatched_tokens(comparison)
     sides = zip(
-        "AB", unmatched_tokens(comparison), (comparison.only_a, comparison.only_b),
+        "AB", alone, (comparison.only_a, comparison.only_b),
         reversed(comparison.hidden), strict=True,
     )  # fmt: skip
     for name, tokens, keys, hidden in sides:
         rows += _rows(bars, tokens, name, hidden.tokens)
         rows += _rows(noun, keys, name, hidden.groups(comparison.by))
+    rows += _rows(bars, some, "both", "", "not in every run")
     if comparison.is_comparable:
         rows += _rows(noun, comparison.untimed, "both", "", "no known time on a side")
     return rows
