@@ -266,10 +266,12 @@ class TraceBuilder:
         place: str = "",
         remedy: str = "",
     ) -> None:
-        """Note a problem; repeats of a code add to its count.
+        """Note a problem that occurs `count` times; repeats of a code add to its count.
 
         A sentence is one line, whatever the names of the file in it are made of.
         """
+        if not count:
+            return
         old = self._warnings.get(code)
         if old is None:
             message, place = one_line(message), one_line(place)

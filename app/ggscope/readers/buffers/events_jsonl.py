@@ -110,14 +110,13 @@ class _Lines:
 
     def note(self) -> None:
         """Say how many lines were repaired."""
-        if self._n_repaired:
-            self._builder.warn(
-                Severity.NOTICE,
-                "repaired_line",
-                "lines are invalid JSON because a name has unescaped "
-                "characters; they were read by field order.",
-                count=self._n_repaired,
-            )
+        self._builder.warn(
+            Severity.NOTICE,
+            "repaired_line",
+            "lines are invalid JSON because a name has unescaped "
+            "characters; they were read by field order.",
+            count=self._n_repaired,
+        )
 
     def _take_line(self, data: bytes, offset: int, number: int, is_last: bool) -> None:
         if not data.strip():

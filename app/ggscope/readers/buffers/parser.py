@@ -271,14 +271,13 @@ class ListedBuffers:
     def _note(
         self, events: EventList, builder: TraceBuilder, last: dict[int, BufferEvent]
     ) -> None:
-        if self._n_bad:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "bad_buffer",
-                "skipped buffers without an id.",
-                count=self._n_bad,
-                place="buffers",
-            )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_buffer",
+            "skipped buffers without an id.",
+            count=self._n_bad,
+            place="buffers",
+        )
         n_lives = sum(event.is_alloc for event in events.rows)
         if n_lives > len(last):
             builder.warn(
@@ -325,11 +324,10 @@ class ListedBuffers:
                 count=n_added,
                 place="buffers",
             )
-        if n_untimed:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "untimed_buffer",
-                "skipped buffers without events and allocation time.",
-                count=n_untimed,
-                place="buffers",
-            )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "untimed_buffer",
+            "skipped buffers without events and allocation time.",
+            count=n_untimed,
+            place="buffers",
+        )

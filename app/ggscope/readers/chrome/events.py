@@ -4,12 +4,12 @@ Form: the Trace Event Format, a JSON object with ``traceEvents`` or a list of ev
 """
 
 import json
-import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntFlag
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ggscope.native.declared import (
     ChromeTally,
     ChromeValues,
     ListTally,
-    TextTable,
 )
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
@@ -33,6 +32,7 @@ from ggscope.readers.common.packed_text import (
     TraceText,
     check_memory,
 )
+from ggscope.readers.common.text_blocks import TextSlots
 from ggscope.readers.common.text_cursor import ScanStatus, TextCursor, string_of
 from ggscope.readers.snapshots import SnapshotScheduler
 
@@ -189,7 +189,6 @@ class EventScan:
         self._publish = publish
         self._pace = SnapshotScheduler.of_blocks()
         self._block_bytes = block_bytes
-        self._secret = secrets.randbits(64)
         self._numbers: dict[str, int] = {}
         self._tracks: dict[int, int] = {}
         self._table = ChunkedTable(
@@ -207,7 +206,7 @@ class EventScan:
         self._facts: dict[str, object] = {}
         self.faults = Faults()
         self._is_list = False
-        self._buffers = _Buffers(self._secret)
+        self._buffers = _Buffers()
         self._at = 0
         """Of the buffer's first byte in the text."""
 
@@ -329,7 +328,7 @@ class EventScan:
             if self._publish is not None and len(self._table):
                 done = self._text.packed_at
                 if n_blocks == 1 or self._pace.is_due(done, self._size):
-                    self._pace.timed(self._publish_now, done)
+                    self._pace.timed(partial(self._publish, self), done)
             if n_blocks % _MEMORY_BLOCKS == 0:
                 check_memory()
             if len(blocks.data) - cursor.at >= LONGEST:
@@ -339,10 +338,6 @@ class EventScan:
             if not cursor.extend():
                 self.faults.cut_at = cursor.offset
                 return False
-
-    def _publish_now(self) -> None:
-        assert self._publish is not None
-        self._publish(self)
 
     def _note_broken(self, offset: int) -> None:
         self.faults.broken += 1
@@ -455,7 +450,7 @@ def scan_head(data: bytes) -> Events:
 class _Buffers:
     """Where a scan puts its rows; used again for each."""
 
-    def __init__(self, secret: int) -> None:
+    def __init__(self) -> None:
         i64 = ("offset", "time", "duration", "id", "number", "correlation", "external")
         i32 = ("pid", "tid", "name", "category", "text", *_OF_OWN)
         self.columns: dict[str, Array] = {
@@ -468,34 +463,20 @@ class _Buffers:
             "key": np.empty(_N_VALUES, np.int32),
             "value": np.empty(_N_VALUES, np.float64),
         }
-        self._slots = np.zeros(2 * _N_TEXTS, np.int32)
-        self._begin = np.empty(_N_TEXTS, np.int64)
-        self._length = np.empty(_N_TEXTS, np.int32)
+        self._texts = TextSlots.of(_N_TEXTS)
         self._rows = ChromeRows(**self.columns)
         self.values = ChromeValues(capacity=_N_VALUES, **self.value)
-        self._texts = TextTable(
-            capacity=_N_TEXTS,
-            n_slots=len(self._slots),
-            secret=secret,
-            slots=self._slots,
-            offset=self._begin,
-            length=self._length,
-        )
         self.list_tally, self.tally = ListTally(), ChromeTally()
 
     def scan(self, data: U8, at: int, is_last: bool) -> int:
         """Read events; return the number of rows."""
-        self._slots[:] = 0
+        self._texts.clear()
         n = library().ggscope_chrome_scan(
             data, len(data), at, int(is_last), _CAPACITY, self._rows, self.values,
-            self._texts, self.list_tally, self.tally,
+            self._texts.table, self.list_tally, self.tally,
         )  # fmt: skip
         return int(n)
 
     def texts_of(self, data: U8) -> Iterator[str]:
-        """Yield the texts of the last scan as people read them."""
-        n = self._texts.count
-        spans = zip(self._begin[:n].tolist(), self._length[:n].tolist(), strict=True)
-        view = data.data
-        for begin, length in spans:
-            yield string_of(view[begin : begin + length])
+        """Return the texts of the last scan as people read them."""
+        return map(string_of, self._texts.pieces(data))

@@ -25,6 +25,11 @@ from ggscope.readers.chrome.events import (
 from ggscope.readers.chrome.samples import samples_of
 from ggscope.readers.chrome.trace import ChromeTrace
 from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.nesting_problems import (
+    warn_of_limits,
+    warn_of_nesting,
+    warn_of_pairs,
+)
 from ggscope.readers.common.objects import ObjectRecords
 from ggscope.readers.common.packed_text import (
     packed_estimate,
@@ -213,14 +218,13 @@ def _warn(
             "that were ended leave it so, and a copy may be cut.",
             faults.cut_at,
         )
-    if faults.broken:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "broken_event",
-            "events are no JSON, or have no time; they are left out.",
-            faults.first_broken,
-            faults.broken,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "broken_event",
+        "events are no JSON, or have no time; they are left out.",
+        faults.first_broken,
+        faults.broken,
+    )
     if faults.bare or faults.other:
         builder.warn(
             Severity.NOTICE,
@@ -230,64 +234,16 @@ def _warn(
             faults.bare + faults.other,
         )
     _warn_of_stacks(builder, events, made)
-    pairs = (made.paired, made.beside.paired)
-    if n_open := sum(len(pair.open) for pair in pairs):
-        first = min(int(pair.open.min()) for pair in pairs if len(pair.open))
-        builder.warn(
-            Severity.NOTICE,
-            "begin_without_end",
-            "begins have no end in the file: they are drawn up to the last event "
-            "of their thread, and how long they took is unknown.",
-            int(events.offset[first]),
-            n_open,
-        )
-    if n_orphans := sum(len(pair.orphan) for pair in pairs):
-        first = min(int(pair.orphan[0]) for pair in pairs if len(pair.orphan))
-        builder.warn(
-            Severity.NOTICE,
-            "end_without_begin",
-            "ends have no begin in the file; they are left out.",
-            int(events.offset[first]),
-            n_orphans,
-        )
-    if n_mismatched := sum(pair.n_mismatched for pair in pairs):
-        builder.warn(
-            Severity.NOTICE,
-            "mismatched_end",
-            "ends have another name than every open begin; they close the last one.",
-            count=n_mismatched,
-        )
-    if made.n_reaching:
-        builder.warn(
-            Severity.NOTICE,
-            "bad_nesting",
-            "spans begin within another of their thread and end behind it; they are "
-            "drawn beside it.",
-            int(events.offset[made.first_reaching]),
-            made.n_reaching,
-        )
-    if n_loose:
-        builder.warn(
-            Severity.INFO,
-            "loose_flow",
-            "arrows have an end that lies in no span, or no begin; they are not drawn.",
-            count=n_loose,
-        )
-    if n_series:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "too_many_counters",
-            "there are more counters than are shown.",
-            count=n_series,
-        )
-    if made.n_other_names:
-        builder.warn(
-            Severity.NOTICE,
-            "too_many_ops",
-            "there are more names than are distinguished as ops; the others count as "
-            "“other names”, and keep their names.",
-            count=made.n_other_names,
-        )
+    offset: Callable[[int], int] = lambda row: int(events.offset[row])  # noqa: E731
+    warn_of_pairs(builder, (made.paired, made.beside.paired), offset, "thread")
+    warn_of_nesting(builder, made.n_reaching, made.first_reaching, offset, "thread")
+    builder.warn(
+        Severity.INFO,
+        "loose_flow",
+        "arrows have an end that lies in no span, or no begin; they are not drawn.",
+        count=n_loose,
+    )
+    warn_of_limits(builder, n_series, made.n_other_names)
 
 
 def _warn_of_stacks(builder: TraceBuilder, events: Events, made: ChromeTrace) -> None:
@@ -304,14 +260,13 @@ def _warn_of_stacks(builder: TraceBuilder, events: Events, made: ChromeTrace) ->
             )
         return
     warn_of_depth(builder, samples.n_deep)
-    if samples.n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_sample",
-            "samples have no time, or a frame that is not listed or calls itself; they "
-            "are left out.",
-            count=samples.n_bad,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_sample",
+        "samples have no time, or a frame that is not listed or calls itself; they "
+        "are left out.",
+        count=samples.n_bad,
+    )
     if samples.period:
         usual = format_duration(samples.period)
         builder.warn(

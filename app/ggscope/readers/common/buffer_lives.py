@@ -169,8 +169,7 @@ def _note_values(
             "buffers have an invalid layer number; their layer is unknown.",
         ),
     ):
-        if n := int(np.count_nonzero(rows)):
-            builder.warn(Severity.NOTICE, code, message, count=n)
+        builder.warn(Severity.NOTICE, code, message, count=int(np.count_nonzero(rows)))
 
 
 def _note_pairing(

@@ -153,13 +153,12 @@ def table_estimate(
 
 def warn_of_strays(builder: TraceBuilder, n_strays: int, *, has_open_end: bool) -> None:
     """Warn of lines of a table that were skipped."""
-    if n_strays:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "stray_line",
-            "lines that are no rows of the table were skipped.",
-            count=n_strays,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "stray_line",
+        "lines that are no rows of the table were skipped.",
+        count=n_strays,
+    )
     if has_open_end:
         warn_of_open_end(builder)
 

@@ -6,7 +6,6 @@ first line names the columns; which of them are read, and as what, readers say.
 
 import csv
 import io
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import F64, I64, U8, Array
 from ggscope.model.trace import RecordView, Severity
 from ggscope.model.units import format_counted
-from ggscope.native.declared import TableLayout, TableRows, TableTally, TextTable
+from ggscope.native.declared import TableLayout, TableRows, TableTally
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
 from ggscope.readers.chunked import ChunkedTable
@@ -31,6 +30,7 @@ from ggscope.readers.common.packed_text import (
     check_memory,
     warn_of_packing,
 )
+from ggscope.readers.common.text_blocks import TextSlots
 from ggscope.readers.common.text_cursor import ScanStatus
 from ggscope.readers.snapshots import SnapshotScheduler
 
@@ -292,38 +292,24 @@ class _Buffers:
             real=self.real,
             text=self.text,
         )
-        self._slots = np.zeros(2 * _N_TEXTS, np.int32)
-        self._begin = np.empty(_N_TEXTS, np.int64)
-        self._length = np.empty(_N_TEXTS, np.int32)
-        self._texts = TextTable(
-            capacity=_N_TEXTS,
-            n_slots=len(self._slots),
-            secret=secrets.randbits(64),
-            slots=self._slots,
-            offset=self._begin,
-            length=self._length,
-        )
+        self._texts = TextSlots.of(_N_TEXTS)
         self.tally = TableTally()
 
     def scan(self, data: U8, is_last: bool) -> int:
         """Read rows; return how many."""
-        self._slots[:] = 0
+        self._texts.clear()
         return int(
             library().ggscope_table_rows(
-                data, len(data), int(is_last), self._layout, self._rows, self._texts,
-                self.tally,
+                data, len(data), int(is_last), self._layout, self._rows,
+                self._texts.table, self.tally,
             )
         )  # fmt: skip
 
     def texts_of(self, data: U8) -> Sequence[str]:
         """Return the texts of the last scan as people read them."""
-        n = self._texts.count
-        view = data.data
         return [
-            str(view[begin : begin + length], "utf-8", "replace").replace('""', '"')
-            for begin, length in zip(
-                self._begin[:n].tolist(), self._length[:n].tolist(), strict=True
-            )
+            str(piece, "utf-8", "replace").replace('""', '"')
+            for piece in self._texts.pieces(data)
         ]
 
 

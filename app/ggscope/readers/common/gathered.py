@@ -167,14 +167,13 @@ class Gathered:
 
     def warn_of_times(self) -> None:
         """Say how many rows have no usable times."""
-        if self.n_bad:
-            self.builder.warn(
-                Severity.DATA_LOSS,
-                "bad_event_time",
-                "rows have no times, or an end before the begin; they are left out.",
-                count=self.n_bad,
-                place=self.bad_place,
-            )
+        self.builder.warn(
+            Severity.DATA_LOSS,
+            "bad_event_time",
+            "rows have no times, or an end before the begin; they are left out.",
+            count=self.n_bad,
+            place=self.bad_place,
+        )
 
     def add_to_builder(self, origin: int) -> None:
         """Add lanes, spans, copies, launches and markers; times count from `origin`."""

@@ -170,26 +170,24 @@ class CountedLines(Protocol):
 
 def warn_broken(builder: TraceBuilder, lines: CountedLines) -> None:
     """Warn of lines that begin like an event and cannot be read."""
-    if lines.n_broken:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "broken_line",
-            "lines begin like an event and cannot be read; they are left out.",
-            count=lines.n_broken,
-            place=f"line {lines.first_broken + 1:,}",
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "broken_line",
+        "lines begin like an event and cannot be read; they are left out.",
+        count=lines.n_broken,
+        place=f"line {lines.first_broken + 1:,}",
+    )
 
 
 def warn_stray(builder: TraceBuilder, lines: CountedLines, examples: str) -> None:
     """Note lines that are no events, such as `examples`."""
-    if lines.n_other:
-        builder.warn(
-            Severity.INFO,
-            "stray_line",
-            f"lines are no events: {examples}, or of another program.",
-            count=lines.n_other,
-            place=f"line {lines.first_other + 1:,}",
-        )
+    builder.warn(
+        Severity.INFO,
+        "stray_line",
+        f"lines are no events: {examples}, or of another program.",
+        count=lines.n_other,
+        place=f"line {lines.first_other + 1:,}",
+    )
 
 
 def _packed(column: Array) -> Array:

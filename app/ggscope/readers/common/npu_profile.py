@@ -375,21 +375,19 @@ class NpuLanes:
                 "ops have no first cycle: they are listed and not on the timeline.",
                 count=n_unplaced,
             )
-        if self._times.n_guessed:
-            builder.warn(
-                Severity.NOTICE,
-                "counter_wraps",
-                "cycle counters wrapped while no line was written; how often is "
-                "inferred from the clock of the log.",
-                count=self._times.n_guessed,
-            )
-        if self._n_unpaired:
-            builder.warn(
-                Severity.NOTICE,
-                "unpaired_events",
-                "events of the NPU have a begin or an end alone.",
-                count=self._n_unpaired,
-            )
+        builder.warn(
+            Severity.NOTICE,
+            "counter_wraps",
+            "cycle counters wrapped while no line was written; how often is "
+            "inferred from the clock of the log.",
+            count=self._times.n_guessed,
+        )
+        builder.warn(
+            Severity.NOTICE,
+            "unpaired_events",
+            "events of the NPU have a begin or an end alone.",
+            count=self._n_unpaired,
+        )
         stated = 0
         for number in lines.text[lines.rows(Kind.BATCH), 4].tolist():
             text = lines.texts[number] if number >= 0 else ""

@@ -334,25 +334,23 @@ def ops_estimate(head: Head, row_bytes: int) -> Estimate | None:
 
 def warn_of_others(builder: TraceBuilder, lines: OpLines) -> None:
     """Note lines without an op."""
-    if lines.n_other:
-        builder.warn(
-            Severity.INFO,
-            "other_lines",
-            "lines are of another program or of no known form.",
-            count=lines.n_other,
-        )
+    builder.warn(
+        Severity.INFO,
+        "other_lines",
+        "lines are of another program or of no known form.",
+        count=lines.n_other,
+    )
 
 
 def warn_of_lines(builder: TraceBuilder, lines: OpLines) -> None:
     """Say which lines could not be read, and what those that were leave open."""
-    if lines.n_broken:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "broken_op_lines",
-            "lines begin like those of ggml and cannot be read; they were skipped.",
-            count=lines.n_broken,
-            place=f"line {lines.first_broken + 1:,}",
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "broken_op_lines",
+        "lines begin like those of ggml and cannot be read; they were skipped.",
+        count=lines.n_broken,
+        place=f"line {lines.first_broken + 1:,}",
+    )
     if len(lines.rows(Kind.NODE)):
         builder.warn(
             Severity.INFO,

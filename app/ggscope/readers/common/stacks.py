@@ -436,14 +436,13 @@ def _ops(builder: TraceBuilder, stacks: Stacks, name: Array) -> I16:
     before = np.arange(len(table.names))
     op_names = np.append(before, word[name])
     ops = ops_of_names(texts, op_names, np.ones(len(op_names), np.bool_))
-    if ops.n_others:
-        builder.warn(
-            Severity.NOTICE,
-            "too_many_ops",
-            "there are more names of frames than are distinguished; the others are "
-            "“other names”, and keep their names.",
-            count=ops.n_others,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "too_many_ops",
+        "there are more names of frames than are distinguished; the others are "
+        "“other names”, and keep their names.",
+        count=ops.n_others,
+    )
     builder.ops = OpTable(table.id, ops.names, source="spelled")
     return ops.op[len(before) :]
 
@@ -461,14 +460,13 @@ def warn_of_depth(
     builder: TraceBuilder, n_deep: int, offset: int | None = None
 ) -> None:
     """Say of how many samples some frames are left out."""
-    if n_deep:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "deep_stacks",
-            f"stacks have more than {MAX_FRAMES:,} frames; the others are left out.",
-            offset,
-            n_deep,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "deep_stacks",
+        f"stacks have more than {MAX_FRAMES:,} frames; the others are left out.",
+        offset,
+        n_deep,
+    )
 
 
 class StackRecords:

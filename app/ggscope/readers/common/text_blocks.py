@@ -210,7 +210,7 @@ class TextSlots:
     @classmethod
     def of(cls, n: int) -> "TextSlots":
         """Return room for `n` texts, hashed with a secret of its own."""
-        n_slots = 1 << (2 * n).bit_length()
+        n_slots = 1 << (2 * n - 1).bit_length()
         begins, lengths = np.empty(n, np.int64), np.empty(n, np.int32)
         slots = np.zeros(n_slots, np.int32)
         table = TextTable(
@@ -228,17 +228,21 @@ class TextSlots:
         self.slots[:] = 0
         self.table.count = 0
 
+    def pieces(self, data: U8) -> Iterator[memoryview]:
+        """Yield the bytes of each text of a block."""
+        n, view = int(self.table.count), data.data
+        begins, lengths = self.begins[:n].tolist(), self.lengths[:n].tolist()
+        for begin, length in zip(begins, lengths, strict=True):
+            yield view[begin : begin + length]
+
     def texts(self, data: U8, *, is_escaped: bool = True) -> list[str]:
         """Return the texts of a block as people read them.
 
         `is_escaped` : they may have escapes of JSON.
         """
-        n = int(self.table.count)
         texts = []
-        for begin, length in zip(
-            self.begins[:n].tolist(), self.lengths[:n].tolist(), strict=True
-        ):
-            text = data[begin : begin + length].tobytes().decode("utf-8", "replace")
+        for piece in self.pieces(data):
+            text = str(piece, "utf-8", "replace")
             if is_escaped and "\\" in text:
                 with suppress(ValueError):
                     text = json.loads(f'"{text}"')

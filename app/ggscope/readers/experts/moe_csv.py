@@ -332,32 +332,29 @@ class _RoutingTable:
 
     def note(self, builder: TraceBuilder) -> None:
         """Say what was skipped and what the table does not have."""
-        if self.n_strays:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "stray_line",
-                "lines without layer and expert were skipped.",
-                count=self.n_strays,
-                place=f"line {self.first_stray + 1:,}",
-            )
-        if self.n_bad_scores:
-            builder.warn(
-                Severity.NOTICE,
-                "bad_score",
-                "scores are infinite or out of range; they are treated as unknown.",
-                count=self.n_bad_scores,
-                place=f"line {self.first_bad_score + 1:,}",
-            )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "stray_line",
+            "lines without layer and expert were skipped.",
+            count=self.n_strays,
+            place=f"line {self.first_stray + 1:,}",
+        )
+        builder.warn(
+            Severity.NOTICE,
+            "bad_score",
+            "scores are infinite or out of range; they are treated as unknown.",
+            count=self.n_bad_scores,
+            place=f"line {self.first_bad_score + 1:,}",
+        )
         if self.has_open_end:
             warn_of_open_end(builder, f"line {self.n_lines + 1:,}")
-        if self.layout.n_before:
-            builder.warn(
-                Severity.INFO,
-                "lines_before_table",
-                "lines before the column header were skipped.",
-                count=self.layout.n_before,
-                place="line 1",
-            )
+        builder.warn(
+            Severity.INFO,
+            "lines_before_table",
+            "lines before the column header were skipped.",
+            count=self.layout.n_before,
+            place="line 1",
+        )
         known = {p for n, p in self.layout.position.items() if n not in self.unread}
         if self.residency.counts.any():
             known.update(self.residency.position.values())

@@ -160,21 +160,19 @@ def _is_known(line: str) -> bool:
 
 
 def _warn(builder: TraceBuilder, parser: _Parser, text: str) -> None:
-    if parser.n_stray:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "stray_line",
-            "lines that are no part of an extent map were skipped.",
-            count=parser.n_stray,
-        )
-    if parser.n_nowhere:
-        builder.warn(
-            Severity.NOTICE,
-            "extents_without_place",
-            "extents have no place of their own on the disk: compressed, inline or not "
-            "written yet. Requests are not joined with them.",
-            count=parser.n_nowhere,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "stray_line",
+        "lines that are no part of an extent map were skipped.",
+        count=parser.n_stray,
+    )
+    builder.warn(
+        Severity.NOTICE,
+        "extents_without_place",
+        "extents have no place of their own on the disk: compressed, inline or not "
+        "written yet. Requests are not joined with them.",
+        count=parser.n_nowhere,
+    )
     ends = re.findall(r": \d+ extents? found", text)
     if len(ends) < len(parser.files):
         builder.warn(

@@ -158,19 +158,17 @@ def _warn(builder: TraceBuilder, lines: SampleLines, is_guessed: bool) -> None:
             "folded stacks do not say what their weights are; they count as samples.",
             remedy="Open with --option unit=ns (us, ms, bytes, counts).",
         )
-    if lines.n_negative:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_weight",
-            "weights are below zero or no numbers; their samples are left out.",
-            lines.first_negative,
-            lines.n_negative,
-        )
-    if lines.n_other:
-        builder.warn(
-            Severity.NOTICE,
-            "other_lines",
-            "lines are no stacks with a weight; they are left out.",
-            lines.first_other,
-            lines.n_other,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_weight",
+        "weights are below zero or no numbers; their samples are left out.",
+        lines.first_negative,
+        lines.n_negative,
+    )
+    builder.warn(
+        Severity.NOTICE,
+        "other_lines",
+        "lines are no stacks with a weight; they are left out.",
+        lines.first_other,
+        lines.n_other,
+    )

@@ -135,21 +135,19 @@ def _warn(
             "profile_version",
             f"the profile has version {version}; what version 2 has was read.",
         )
-    if functions.n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_function",
-            "calls of functions without a name, begin or end were skipped.",
-            count=functions.n_bad,
-        )
-    if records.n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_record",
-            "records without a backend, begin or duration were skipped.",
-            count=records.n_bad,
-            place=f"records[{records.first_bad}]",
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_function",
+        "calls of functions without a name, begin or end were skipped.",
+        count=functions.n_bad,
+    )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_record",
+        "records without a backend, begin or duration were skipped.",
+        count=records.n_bad,
+        place=f"records[{records.first_bad}]",
+    )
 
 
 class _Backends:

@@ -91,22 +91,20 @@ def _warn(builder: TraceBuilder, rows: "_Rows") -> None:
         "the report has durations and no times: ops follow one another in the order of "
         "their launches, kernels in that of their op. When nothing ran is unknown.",
     )
-    if rows.n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_record",
-            "rows without op, invocation or kernels were skipped.",
-            count=rows.n_bad,
-            place=f"rows[{rows.first_bad}]",
-        )
-    if rows.counts.n_unplaced:
-        builder.warn(
-            Severity.NOTICE,
-            "experts_without_layer",
-            "counts of experts whose layer is in no name, or that are no counts, are "
-            "left out.",
-            count=rows.counts.n_unplaced,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_record",
+        "rows without op, invocation or kernels were skipped.",
+        count=rows.n_bad,
+        place=f"rows[{rows.first_bad}]",
+    )
+    builder.warn(
+        Severity.NOTICE,
+        "experts_without_layer",
+        "counts of experts whose layer is in no name, or that are no counts, are "
+        "left out.",
+        count=rows.counts.n_unplaced,
+    )
 
 
 class _Rows:

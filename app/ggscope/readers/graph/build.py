@@ -236,21 +236,19 @@ def _layers(builder: TraceBuilder, nodes: list[Node]) -> Array:
             stated = -1
         contradicted += named >= 0 and stated >= 0 and named != stated
         result[i] = named if named >= 0 else stated
-    if counted:
-        builder.warn(
-            Severity.NOTICE,
-            "layer_from_count",
-            "nodes named node_N or leaf_N have N as their layer; N is only a "
-            "node index, so their layer is left empty.",
-            count=counted,
-        )
-    if contradicted:
-        builder.warn(
-            Severity.NOTICE,
-            "layer_mismatch",
-            "layer does not match the node name; using the name.",
-            count=contradicted,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "layer_from_count",
+        "nodes named node_N or leaf_N have N as their layer; N is only a "
+        "node index, so their layer is left empty.",
+        count=counted,
+    )
+    builder.warn(
+        Severity.NOTICE,
+        "layer_mismatch",
+        "layer does not match the node name; using the name.",
+        count=contradicted,
+    )
     return result
 
 
@@ -365,14 +363,13 @@ def _note_repair(builder: TraceBuilder, nodes: list[Node], repair: NameRepair) -
         count=repair.n_names,
         place=_place(nodes, repair.first),
     )
-    if repair.n_unknown_types:
-        builder.warn(
-            Severity.NOTICE,
-            "unknown_type",
-            "unknown node types: the file has a name suffix in their place "
-            "and no viewed node.",
-            count=repair.n_unknown_types,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "unknown_type",
+        "unknown node types: the file has a name suffix in their place "
+        "and no viewed node.",
+        count=repair.n_unknown_types,
+    )
 
 
 def _place(nodes: list[Node], row: int) -> str:

@@ -322,13 +322,12 @@ def _read_gguf(source: Source, context: ReadContext, builder: TraceBuilder) -> _
             name, len(sums), count, np.where(count > 0, 1, 0), square,
             is_split=len(count) > 1,
         )  # fmt: skip
-    if n_lost:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "imatrix_cut",
-            "entries of the imatrix are cut or damaged.",
-            count=n_lost,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "imatrix_cut",
+        "entries of the imatrix are cut or damaged.",
+        count=n_lost,
+    )
     return entries
 
 

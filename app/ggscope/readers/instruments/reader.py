@@ -152,11 +152,10 @@ class _Tree:
             source.path, rows, np.array(self._offsets, np.int64)
         )
         warn_of_depth(builder, self._n_deep)
-        if self._n_other:
-            builder.warn(
-                Severity.NOTICE,
-                "other_lines",
-                "rows have no weight of the unit of the first one; they are left out.",
-                self._first_other,
-                self._n_other,
-            )
+        builder.warn(
+            Severity.NOTICE,
+            "other_lines",
+            "rows have no weight of the unit of the first one; they are left out.",
+            self._first_other,
+            self._n_other,
+        )

@@ -791,40 +791,35 @@ class LogTrace:
         n_open = self._n_requests
         if self._table:
             n_open -= int(np.count_nonzero(self._table["is_timed"].view()))
-        if n_open:
-            builder.warn(
-                Severity.INFO,
-                "requests_without_timings",
-                "requests have no timings: cut off, cancelled, or not done when the "
-                "log ended.",
-                count=n_open,
-            )
+        builder.warn(
+            Severity.INFO,
+            "requests_without_timings",
+            "requests have no timings: cut off, cancelled, or not done when the "
+            "log ended.",
+            count=n_open,
+        )
         if not self._n_requests and not builder.n_spans:
             builder.warn(
                 Severity.INFO, "no_requests", "no line of the log is about a request."
             )
-        if self._n_endless_calls:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "bad_event_time",
-                "HTTP calls lasted longer than times can be; they are left out.",
-                count=self._n_endless_calls,
-            )
-        if self._n_unread_calls:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "too_many_calls",
-                f"lines of HTTP calls behind the first {_MAX_CALLS:,} calls are not "
-                "shown.",
-                count=self._n_unread_calls,
-            )
-        if strange := self.n_lines - self.n_known:
-            builder.warn(
-                Severity.INFO,
-                "other_lines",
-                "lines are of another program or of no known form.",
-                count=strange,
-            )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_event_time",
+            "HTTP calls lasted longer than times can be; they are left out.",
+            count=self._n_endless_calls,
+        )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "too_many_calls",
+            f"lines of HTTP calls behind the first {_MAX_CALLS:,} calls are not shown.",
+            count=self._n_unread_calls,
+        )
+        builder.warn(
+            Severity.INFO,
+            "other_lines",
+            "lines are of another program or of no known form.",
+            count=self.n_lines - self.n_known,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

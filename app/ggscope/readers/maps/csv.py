@@ -158,15 +158,13 @@ def whole(text: str) -> int | None:
 
 def note_lines(builder: TraceBuilder, table: CsvTable) -> None:
     """Note lines that are no rows, and what stands before the header."""
-    if table.n_before:
-        builder.warn(
-            Severity.INFO,
-            "csv_lines_before",
-            f"{table.n_before:,} lines of program output before the header "
-            "were skipped.",
-            count=table.n_before,
-            place="line 1",
-        )
+    builder.warn(
+        Severity.INFO,
+        "csv_lines_before",
+        f"{table.n_before:,} lines of program output before the header were skipped.",
+        count=table.n_before,
+        place="line 1",
+    )
     if table.strays:
         number, offset, text = table.strays[0]
         shown = text.strip()[:_SHOWN]
@@ -182,13 +180,12 @@ def note_lines(builder: TraceBuilder, table: CsvTable) -> None:
             count=table.n_strays,
             place=f"line {number}",
         )
-    if table.n_left:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "csv_too_many",
-            f"More than {MAX_ROWS:,} tensors; the rest was skipped.",
-            count=table.n_left,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "csv_too_many",
+        f"More than {MAX_ROWS:,} tensors; the rest was skipped.",
+        count=table.n_left,
+    )
     if table.ends_open:
         line = table.lines[-1]
         builder.warn(

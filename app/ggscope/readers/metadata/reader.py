@@ -62,13 +62,12 @@ class MetadataReader:
                 facts[key] = text
             else:
                 n_left += 1
-        if n_left:
-            builder.warn(
-                Severity.NOTICE,
-                "metadata_left",
-                f"only the first {_MAX_FACTS} values are shown.",
-                count=n_left,
-            )
+        builder.warn(
+            Severity.NOTICE,
+            "metadata_left",
+            f"only the first {_MAX_FACTS} values are shown.",
+            count=n_left,
+        )
         context.progress(source.size, source.size)
         info = trace_info(INFO, source, len(facts), producer=facts)
         return builder.snapshot(info)

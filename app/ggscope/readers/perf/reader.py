@@ -185,14 +185,13 @@ def _warn(
 ) -> None:
     """Say what was guessed and left out."""
     warn_of_depth(builder, lines.n_deep, lines.first_deep)
-    if lines.n_other:
-        builder.warn(
-            Severity.NOTICE,
-            "other_lines",
-            "lines are no samples of perf script; they are left out.",
-            lines.first_other,
-            lines.n_other,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "other_lines",
+        "lines are no samples of perf script; they are left out.",
+        lines.first_other,
+        lines.n_other,
+    )
     bare = np.flatnonzero(lines.node < 0)
     if len(bare):
         builder.warn(
@@ -202,13 +201,12 @@ def _warn(
             int(lines.offset[bare[0]]),
             len(bare),
         )
-    if made.n_backwards:
-        builder.warn(
-            Severity.NOTICE,
-            "samples_out_of_order",
-            "samples are earlier than the one before them; they were sorted.",
-            count=made.n_backwards,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "samples_out_of_order",
+        "samples are earlier than the one before them; they were sorted.",
+        count=made.n_backwards,
+    )
     if guessed:
         what = ", ".join(
             f"{name} {format_duration(ns)}" for name, ns in list(guessed.items())[:6]
@@ -221,13 +219,12 @@ def _warn(
             count=len(guessed),
             remedy="Print it by perf script --header, recorded by perf record -F.",
         )
-    if n := int(np.count_nonzero(made.flags & int(SpanFlag.UNFINISHED))):
-        builder.warn(
-            Severity.NOTICE,
-            "period_unknown",
-            "how long samples last is not known; they are drawn without length.",
-            count=n,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "period_unknown",
+        "how long samples last is not known; they are drawn without length.",
+        count=int(np.count_nonzero(made.flags & int(SpanFlag.UNFINISHED))),
+    )
 
 
 class PerfRecords:

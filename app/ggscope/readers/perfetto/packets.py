@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from functools import partial
 
 import numpy as np
 
@@ -282,17 +283,13 @@ class PacketScan:
             if self._publish is not None and len(self._rows):
                 done = self._text.packed_at
                 if n_blocks == 1 or self._pace.is_due(done, self._size):
-                    self._pace.timed(self._publish_now, done)
+                    self._pace.timed(partial(self._publish, self), done)
             if n_blocks % _MEMORY_BLOCKS == 0:
                 check_memory()
             if not blocks.extend(at):
                 if len(blocks.data):
                     self.faults.cut_at = blocks.offset + self.places.unpacked
                 return
-
-    def _publish_now(self) -> None:
-        assert self._publish is not None
-        self._publish(self)
 
     def _scan(self, data: U8, offset: int, *, is_packed: bool = False) -> int:
         """Take the packets of a block; return where it goes on."""

@@ -7,6 +7,11 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, ZSTD, Estimate, Head, ReadContext, Sniff
 from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.nesting_problems import (
+    warn_of_limits,
+    warn_of_nesting,
+    warn_of_pairs,
+)
 from ggscope.readers.common.packed_text import (
     TraceText,
     packed_estimate,
@@ -241,21 +246,19 @@ def _warn_of_content(
     builder: TraceBuilder, packets: Packets, made: PerfettoTrace
 ) -> None:
     offset: Callable[[int], int] = lambda row: int(packets.offset[row])  # noqa: E731
-    if made.n_unknown:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "unknown_clock",
-            f"times of {made.unknown_clock} cannot be converted to those of the trace: "
-            "no snapshot of clocks has both; these events are left out.",
-            count=made.n_unknown,
-        )
-    if packets.n_nameless:
-        builder.warn(
-            Severity.NOTICE,
-            "unknown_name",
-            "events refer to names that the trace does not define; shown unnamed.",
-            count=packets.n_nameless,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "unknown_clock",
+        f"times of {made.unknown_clock} cannot be converted to those of the trace: "
+        "no snapshot of clocks has both; these events are left out.",
+        count=made.n_unknown,
+    )
+    builder.warn(
+        Severity.NOTICE,
+        "unknown_name",
+        "events refer to names that the trace does not define; shown unnamed.",
+        count=packets.n_nameless,
+    )
     hidden = {kind: n for kind, n in packets.by_kind.items() if is_hidden(kind)}
     if hidden:
         names = sorted(hidden, key=lambda kind: -hidden[kind])
@@ -274,67 +277,18 @@ def _warn_of_content(
             "there are no track events in it: nothing to show on a timeline.",
             remedy="Record with the data source track_event.",
         )
-    pair = made.paired
-    if len(pair.open):
-        builder.warn(
-            Severity.NOTICE,
-            "begin_without_end",
-            "begins have no end in the file: they are drawn up to the last event "
-            "of their track, and how long they took is unknown.",
-            offset(int(pair.open.min())),
-            len(pair.open),
-        )
-    if len(pair.orphan):
-        builder.warn(
-            Severity.NOTICE,
-            "end_without_begin",
-            "ends have no begin in the file; they are left out.",
-            offset(int(pair.orphan[0])),
-            len(pair.orphan),
-        )
-    if pair.n_mismatched:
-        builder.warn(
-            Severity.NOTICE,
-            "mismatched_end",
-            "ends have another name than every open begin; they close the last one.",
-            count=pair.n_mismatched,
-        )
-    if made.n_reaching:
-        builder.warn(
-            Severity.NOTICE,
-            "bad_nesting",
-            "spans begin within another of their track and end behind it; they are "
-            "drawn beside it.",
-            offset(made.first_reaching),
-            made.n_reaching,
-        )
-    if made.n_loose:
-        builder.warn(
-            Severity.INFO,
-            "loose_flow",
-            "flows have an end that lies in no span, or no other end; they are not "
-            "drawn.",
-            count=made.n_loose,
-        )
-    if made.n_left_series:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "too_many_counters",
-            "there are more counters than are shown.",
-            count=made.n_left_series,
-        )
-    if made.n_joined_lanes:
-        builder.warn(
-            Severity.NOTICE,
-            "tracks_joined",
-            "there are more tracks than lanes; the others share one.",
-            count=made.n_joined_lanes,
-        )
-    if made.n_other_names:
-        builder.warn(
-            Severity.NOTICE,
-            "too_many_ops",
-            "there are more names than are distinguished as ops; the others count as "
-            "“other names”, and keep their names.",
-            count=made.n_other_names,
-        )
+    warn_of_pairs(builder, (made.paired,), offset, "track")
+    warn_of_nesting(builder, made.n_reaching, made.first_reaching, offset, "track")
+    builder.warn(
+        Severity.INFO,
+        "loose_flow",
+        "flows have an end that lies in no span, or no other end; they are not drawn.",
+        count=made.n_loose,
+    )
+    builder.warn(
+        Severity.NOTICE,
+        "tracks_joined",
+        "there are more tracks than lanes; the others share one.",
+        count=made.n_joined_lanes,
+    )
+    warn_of_limits(builder, made.n_left_series, made.n_other_names)

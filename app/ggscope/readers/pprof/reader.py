@@ -203,13 +203,12 @@ class _Profile:
         )
         builder.records = StackRecords(stacks, node, self._head, self._texts)
         warn_of_depth(builder, self._made.n_deep)
-        if n_bad:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "bad_weight",
-                "weights are below zero or no numbers; their samples are left out.",
-                count=n_bad,
-            )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_weight",
+            "weights are below zero or no numbers; their samples are left out.",
+            count=n_bad,
+        )
         if self._missing:
             builder.warn(
                 Severity.NOTICE,

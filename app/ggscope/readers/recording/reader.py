@@ -704,15 +704,14 @@ class _Sidecar:
         for note in notes if isinstance(notes, list) else ():
             if isinstance(note, str):
                 builder.warn(Severity.NOTICE, "live_note", note)
-        if self._bad:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "sidecar_values",
-                "invalid values in the sidecar were skipped.",
-                count=self._bad,
-                place=self._first_bad,
-                remedy="Copy it again from the recording.",
-            )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "sidecar_values",
+            "invalid values in the sidecar were skipped.",
+            count=self._bad,
+            place=self._first_bad,
+            remedy="Copy it again from the recording.",
+        )
 
 
 def _graph_text(account: RunAccount) -> str:

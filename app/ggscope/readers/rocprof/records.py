@@ -9,6 +9,7 @@ Times are nanoseconds of the machine's clock.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePath
 
 import numpy as np
@@ -255,11 +256,7 @@ class JsonRecords:
         if self._publish is not None:
             done = self._text.packed_at
             if self._pace.is_due(done, self._size):
-                self._pace.timed(self._publish_now, done)
-
-    def _publish_now(self) -> None:
-        assert self._publish is not None
-        self._publish(self)
+                self._pace.timed(partial(self._publish, self), done)
 
     # -- what is known -------------------------------------------------------------
 

@@ -272,14 +272,18 @@ class NsysExport(DatabaseExport):
         is_known = (correlation > 0) & (correlation < 1 << 40)
         return np.where(is_known, (rank[place] << 40) | correlation, -1)
 
+    def _usable(self, table: str, columns: tuple[str, ...]) -> dict[str, I64]:
+        """Return the rows of a table with a begin and an end, and further columns."""
+        rows = self.whole(table, ("start", "end", *columns))
+        good = self.into.usable(table, rows["start"], rows["end"])
+        return {name: column[good] for name, column in rows.items()}
+
     def _device_work(self, table: str, category: str, columns: tuple[str, ...]) -> None:
         """Read kernels, copies or other work of a stream."""
         if not self._db.has(table, "start", "end"):
             return
         place = ("globalPid", "deviceId", "contextId", "streamId")
-        rows = self.whole(table, ("start", "end", "correlationId", *place, *columns))
-        good = self.into.usable(table, rows["start"], rows["end"])
-        rows = {name: column[good] for name, column in rows.items()}
+        rows = self._usable(table, ("correlationId", *place, *columns))
         if not len(rows["start"]):
             return
         where, at = combined([rows[c] for c in place])
@@ -332,9 +336,7 @@ class NsysExport(DatabaseExport):
         if not self._db.has(_SYNC, "start", "end"):
             return
         place = ("globalPid", "deviceId", "contextId", "streamId")
-        rows = self.whole(_SYNC, ("start", "end", "correlationId", "syncType", *place))
-        good = self.into.usable(_SYNC, rows["start"], rows["end"])
-        rows = {name: column[good] for name, column in rows.items()}
+        rows = self._usable(_SYNC, ("correlationId", "syncType", *place))
         if not len(rows["start"]):
             return
         # A context as a whole has the stream 2³² - 1.
@@ -364,13 +366,8 @@ class NsysExport(DatabaseExport):
     def _calls(self, table: str) -> None:
         """Read calls of threads, of whatever interface."""
         name = next((n for n in _OTHER_NAMES if n in self._db.tables[table]), "nameId")
-        columns = (
-            "start", "end", "globalTid", "globalPid", "correlationId", "overheadType",
-            name,
-        )  # fmt: skip
-        rows = self.whole(table, columns)
-        good = self.into.usable(table, rows["start"], rows["end"])
-        rows = {key: column[good] for key, column in rows.items()}
+        columns = ("globalTid", "globalPid", "correlationId", "overheadType", name)
+        rows = self._usable(table, columns)
         if not len(rows["start"]):
             return
         category = _CATEGORIES.get(table, _plain(table))

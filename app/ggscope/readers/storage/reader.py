@@ -186,14 +186,13 @@ def _trace(
                 remedy="Use biosnoop of bcc, or blktrace.",
             )
         n_lost = int(np.count_nonzero(~is_placed)) + n_endless
-        if n_lost:
-            builder.warn(
-                Severity.DATA_LOSS,
-                "bad_event_time",
-                "lines have no time, or a time or duration beyond all bounds; they "
-                "are left out.",
-                count=n_lost,
-            )
+        builder.warn(
+            Severity.DATA_LOSS,
+            "bad_event_time",
+            "lines have no time, or a time or duration beyond all bounds; they "
+            "are left out.",
+            count=n_lost,
+        )
         n_back = n_backwards(lines.clock[is_placed], time[is_placed])
         if n_back and not lines.forms[Form.BLKPARSE]:
             builder.warn(
@@ -520,8 +519,7 @@ def _warn(
         (lines.n_hidden, "io_uring_hidden",
          "calls of io_uring: strace does not see what they read."),
     ):  # fmt: skip
-        if n:
-            builder.warn(Severity.NOTICE, code, text, count=n)
+        builder.warn(Severity.NOTICE, code, text, count=n)
     if notes.is_queue:
         builder.warn(
             Severity.NOTICE,

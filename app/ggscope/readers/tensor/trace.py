@@ -685,14 +685,13 @@ def note_early_end(
 
 def note_left_out(builder: TraceBuilder, options: TensorOptions) -> None:
     """Note what the options ``range`` and ``names`` left out."""
-    if options.n_left_out:
-        builder.warn(
-            Severity.INFO,
-            "range",
-            f"records left out by the range: {options.n_left_out:,} of "
-            f"{options.n_file:,}; read are {options.first:,} to {options.stop - 1:,}.",
-            count=options.n_left_out,
-        )
+    builder.warn(
+        Severity.INFO,
+        "range",
+        f"records left out by the range: {options.n_left_out:,} of "
+        f"{options.n_file:,}; read are {options.first:,} to {options.stop - 1:,}.",
+        count=options.n_left_out,
+    )
     every = options.sample_every
     if every != 1:
         text = "names and accesses were not read, as requested."
@@ -706,26 +705,24 @@ def note_record_losses(
 ) -> None:
     """Note empty, damaged and extension records."""
     c = tally
-    if c.n_empty:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "hole",
-            f"{c.n_empty:,} empty records between others: a batch was lost.",
-            c.first_empty * layout.size,
-            c.n_empty,
-            place=f"record {c.first_empty}",
-            remedy="Several threads flushed at once; record again if you need them.",
-        )
-    if c.n_bad_time:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_timestamp",
-            "skipped records with an invalid timestamp.",
-            c.first_bad_time * layout.size,
-            c.n_bad_time,
-            place=f"record {c.first_bad_time}",
-            remedy="If there are many, the record layout may be wrong.",
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "hole",
+        f"{c.n_empty:,} empty records between others: a batch was lost.",
+        c.first_empty * layout.size,
+        c.n_empty,
+        place=f"record {c.first_empty}",
+        remedy="Several threads flushed at once; record again if you need them.",
+    )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_timestamp",
+        "skipped records with an invalid timestamp.",
+        c.first_bad_time * layout.size,
+        c.n_bad_time,
+        place=f"record {c.first_bad_time}",
+        remedy="If there are many, the record layout may be wrong.",
+    )
     note_count(builder, "extension_records", c.n_extension)
 
 

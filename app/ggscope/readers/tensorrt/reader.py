@@ -249,13 +249,12 @@ def _warn(builder: TraceBuilder, layers: _Layers, *, is_cut: bool) -> None:
             "are shown.",
             remedy="Export it again.",
         )
-    if layers.n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_record",
-            "elements of the list are no layers; they were skipped.",
-            count=layers.n_bad,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_record",
+        "elements of the list are no layers; they were skipped.",
+        count=layers.n_bad,
+    )
     if layers.has_times:
         runs = f" of {layers.n_runs:,} runs" if layers.n_runs else ""
         builder.warn(

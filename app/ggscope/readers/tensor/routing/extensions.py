@@ -49,24 +49,22 @@ def add_extensions(builder: TraceBuilder, draft: Draft, chunked: ChunkedOps) -> 
         _choices_of(raw, FIRST_EXTENSION_OP + kind) for kind, raw in enumerate(records)
     ]
     n_bad = sum(bad for _, bad in choices)
-    if n_lost := _n_missing(records):
-        builder.warn(
-            Severity.DATA_LOSS,
-            "choices_missing",
-            "expert-routing records are missing, which the other list of that "
-            "token and layer or other tokens have.",
-            count=n_lost,
-            remedy="The experts used there are known where the other list has them. "
-            "Record again if you need them.",
-        )
-    if n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_extension",
-            "skipped expert-routing records with invalid numbers of rows, "
-            "experts or choices.",
-            count=n_bad,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "choices_missing",
+        "expert-routing records are missing, which the other list of that "
+        "token and layer or other tokens have.",
+        count=_n_missing(records),
+        remedy="The experts used there are known where the other list has them. "
+        "Record again if you need them.",
+    )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_extension",
+        "skipped expert-routing records with invalid numbers of rows, "
+        "experts or choices.",
+        count=n_bad,
+    )
     merged = merged_choices(builder, *(rows for rows, _ in choices))
     if len(merged):
         routing = _of_choices(draft, merged)
@@ -159,14 +157,13 @@ def merged_choices(builder: TraceBuilder, computed: Array, routed: Array) -> Arr
     at = np.searchsorted(routed_key[order], key[is_scored])
     computed["score"][is_scored] = routed["score"][order][at]
     is_in_both = np.isin(_place_keys(computed), _place_keys(routed))
-    if n_differ := int(np.count_nonzero(is_in_both & ~is_scored)):
-        builder.warn(
-            Severity.NOTICE,
-            "expert_lists_differ",
-            "router and multiplication of a layer and token list different "
-            "experts; those that were computed are shown.",
-            count=n_differ,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "expert_lists_differ",
+        "router and multiplication of a layer and token list different "
+        "experts; those that were computed are shown.",
+        count=int(np.count_nonzero(is_in_both & ~is_scored)),
+    )
     alone = ~np.isin(_place_keys(routed), _place_keys(computed))
     return np.concatenate([computed, routed[alone]])
 

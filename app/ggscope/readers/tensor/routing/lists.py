@@ -193,13 +193,12 @@ def _from_lists(
     is_listed = rank < count[:, None]
     is_good = is_listed & (experts >= 0) & (experts < MAX_EXPERT)
     n_bad = int(np.count_nonzero(is_listed & ~is_good))
-    if n_bad:
-        builder.warn(
-            Severity.DATA_LOSS,
-            "bad_expert",
-            "skipped invalid expert numbers.",
-            count=n_bad,
-        )
+    builder.warn(
+        Severity.DATA_LOSS,
+        "bad_expert",
+        "skipped invalid expert numbers.",
+        count=n_bad,
+    )
     at, _ = np.nonzero(is_good)
     limit = np.where(used < 0, MAX_LISTED, used)[:, None]
     n = len(at)
@@ -240,15 +239,14 @@ def _note_differing(
 
 def _note_used(builder: TraceBuilder, used: I64, sizes: ExpertSizes) -> None:
     unknown = int(np.count_nonzero(used < 0))
-    if unknown:
-        builder.warn(
-            Severity.NOTICE,
-            "routing_used_unknown",
-            "expert lists may rank more experts than are used, and the number "
-            "of used experts is not recorded; all listed experts count as "
-            "used.",
-            count=unknown,
-        )
+    builder.warn(
+        Severity.NOTICE,
+        "routing_used_unknown",
+        "expert lists may rank more experts than are used, and the number "
+        "of used experts is not recorded; all listed experts count as "
+        "used.",
+        count=unknown,
+    )
     several = int(np.count_nonzero(sizes.n_tokens > 1))
     if several:
         builder.warn(
