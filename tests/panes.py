@@ -35,7 +35,7 @@ from ggscope.views.registry import cell_views
 from ggscope.views.table.view import TableView
 from ggscope.views.timeline.tooltips import tooltip_for
 from ggscope.views.timeline.view import TimelineView
-from support import ROOT
+from support import sample_path
 
 LEFT = Qt.MouseButton.LeftButton
 NONE = Qt.KeyboardModifier.NoModifier
@@ -50,10 +50,7 @@ PICTURES = tuple(
 
 def experiment() -> Path:
     """Return the folder of the sample experiment, or skip where it is not made."""
-    folder = ROOT / "resources" / "samples" / "moe-experiment"
-    if not folder.is_dir():
-        pytest.skip("the samples have not been made")
-    return folder
+    return sample_path("moe-experiment")
 
 
 def settle(qtbot: QtBot, document: Document) -> None:

@@ -38,11 +38,12 @@ def need_corpus() -> Path:
     return folder
 
 
-def generator_path() -> Path | None:
-    """Return the script that writes large synthetic traces, or None."""
-    folder = corpus_path()
-    script = folder.parent / "tools" / "gen_traces.py" if folder else None
-    return script if script is not None and script.is_file() else None
+def sample_path(name: str) -> Path:
+    """Return a bundled sample's file or folder, or skip where it is not made."""
+    path = ROOT / "resources" / "samples" / name
+    if not path.exists():
+        pytest.skip("the samples have not been made")
+    return path
 
 
 def rewrite(path: Path, data: bytes) -> None:

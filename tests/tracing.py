@@ -36,7 +36,6 @@ from ggscope_capture.sidecar import table_keys
 TRACER = build.FOLDER / build.NAME
 CACHE = targets.cache()
 """Where `make llama` builds: asked for before tests get folders of their own."""
-DOORS = {"npm_llama": ("path", "preload", "both"), "pypi_llama": ("preload",)}
 
 
 def built(kind: str, name: str = "llama-completion") -> Path:

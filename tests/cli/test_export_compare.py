@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from support import ROOT
+from support import ROOT, sample_path
 
 SAMPLE = ROOT / "resources" / "samples" / "tinyllama-256.bin"
 NPU = ROOT / "resources" / "samples" / "npu-prefill-decode.json"
@@ -93,9 +93,7 @@ def test_an_existing_figure_is_kept_without_force(run, tmp_path):
 
 
 def test_a_model_beside_a_recording_is_no_run(run, tmp_path):
-    folder = ROOT / "resources" / "samples" / "moe-experiment"
-    if not folder.is_dir():
-        pytest.skip("the samples have not been made")
+    folder = sample_path("moe-experiment")
 
     value = json.loads(run("diff", folder, folder, "--json").out)
 

@@ -35,10 +35,16 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def session(qtbot: QtBot) -> Iterator[Session]:
-    """Return a session that shows a small trace of llama.cpp."""
+def trace() -> Trace:
+    """Return a small trace of llama.cpp; modules replace it by theirs."""
+    return llama_like_trace(tokens=2, layers=2)
+
+
+@pytest.fixture
+def session(qtbot: QtBot, trace: Trace) -> Iterator[Session]:
+    """Return a session that shows the trace."""
     made = Session()
-    made.set_trace(llama_like_trace(tokens=2, layers=2))
+    made.set_trace(trace)
     yield made
     made.close()
 

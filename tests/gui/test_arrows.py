@@ -1,6 +1,5 @@
 """Arrows of the selected op in the window: keys, setting, Details, tooltip."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,14 +36,6 @@ PASS: list[Op] = [
 @pytest.fixture
 def trace() -> Trace:
     return dependency_trace([PASS, PASS])
-
-
-@pytest.fixture
-def session(qapp: QApplication, trace: Trace) -> Iterator[Session]:
-    session = Session()
-    session.set_trace(trace)
-    yield session
-    session.close()
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """The critical path: its switch, the highlighted spans, what Details shows."""
 
-from collections.abc import Iterator
-
 import pytest
-from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from dependency_traces import Op, dependency_trace, span_named
@@ -31,14 +28,6 @@ def trace() -> Trace:
     return dependency_trace(
         [DIAMOND, DIAMOND], lanes=[[0, 0, 1, 0]] * 2, times=[TIMES] * 2
     )
-
-
-@pytest.fixture
-def session(qapp: QApplication, trace: Trace) -> Iterator[Session]:
-    session = Session()
-    session.set_trace(trace)
-    yield session
-    session.close()
 
 
 @pytest.fixture

@@ -47,14 +47,6 @@ def trace(tmp_path: Path) -> Trace:
 
 
 @pytest.fixture
-def session(qapp: QApplication, trace: Trace) -> Iterator[Session]:
-    session = Session()
-    session.set_trace(trace)
-    yield session
-    session.close()
-
-
-@pytest.fixture
 def view(qtbot: QtBot, session: Session) -> NpuView:
     view = NpuView(session, theme("dark"))
     qtbot.addWidget(view)

@@ -14,7 +14,7 @@ from ggscope.errors import QueryError
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from link_traces import random_links_trace
-from support import ROOT
+from support import sample_path
 
 SAMPLES = ("tinyllama-256.bin", "moe-experiment", "npu-prefill-decode.json")
 MADE = {
@@ -29,10 +29,7 @@ def trace(request: pytest.FixtureRequest) -> Trace:
     if request.param in MADE:
         made: Trace = MADE[request.param]()
         return made
-    path = ROOT / "resources" / "samples" / request.param
-    if not path.exists():
-        pytest.skip("the samples have not been made")
-    return ggscope.open(path)
+    return ggscope.open(sample_path(request.param))
 
 
 def known_traffic(trace: Trace, span: int) -> int:
@@ -99,9 +96,7 @@ def test_rates_are_written_as_they_are_read() -> None:
 
 
 def test_experts_and_rows_count_with_what_is_moved_not_with_the_whole_tensor() -> None:
-    path = ROOT / "resources" / "samples" / "tinyllama-256.bin"
-    if not path.exists():
-        pytest.skip("the samples have not been made")
+    path = sample_path("tinyllama-256.bin")
     trace = ggscope.open(path)
 
     rows = stat_table(trace, mask=filter_mask(trace, parse_filter("traffic>=1MiB")))

@@ -19,7 +19,7 @@ from ggscope.model.selection import Filter, SpanGroup
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from support import ROOT
+from support import sample_path
 from wait_traces import random_waits
 from watchers import CancelAfter
 
@@ -36,10 +36,7 @@ def trace(request: pytest.FixtureRequest) -> Trace:
     if request.param in MADE:
         made: Trace = MADE[request.param]()
         return made
-    path = ROOT / "resources" / "samples" / request.param
-    if not path.exists():
-        pytest.skip("the samples have not been made")
-    return ggscope.open(path)
+    return ggscope.open(sample_path(request.param))
 
 
 def counted(trace: Trace, of: Amount, *, include: bool = False) -> np.ndarray:

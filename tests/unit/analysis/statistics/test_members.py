@@ -24,15 +24,12 @@ from ggscope.model.selection import BY, By, Filter, Selection, SpanGroup
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from support import ROOT
+from support import sample_path
 
 
 def experiment() -> Path:
     """Return the folder of the sample experiment, or skip where it is not made."""
-    folder = ROOT / "resources" / "samples" / "moe-experiment"
-    if not folder.is_dir():
-        pytest.skip("the samples have not been made")
-    return folder
+    return sample_path("moe-experiment")
 
 
 TRACES = {

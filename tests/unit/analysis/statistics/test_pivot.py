@@ -20,7 +20,7 @@ from ggscope.model.selection import By, SpanGroup
 from ggscope.model.tables import Quality, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from support import ROOT
+from support import sample_path
 from watchers import CancelAfter
 
 BY: tuple[By, ...] = (
@@ -40,10 +40,7 @@ def trace(request: pytest.FixtureRequest) -> Trace:
     if request.param in MADE:
         made: Trace = MADE[request.param]()
         return made
-    path = ROOT / "resources" / "samples" / request.param
-    if not path.exists():
-        pytest.skip("the samples have not been made")
-    return ggscope.open(path)
+    return ggscope.open(sample_path(request.param))
 
 
 def cell_of(table: Pivot, row: int, column: int) -> tuple[int, ...]:

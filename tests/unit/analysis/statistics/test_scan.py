@@ -25,7 +25,7 @@ from ggscope.model.tables import LONGEST_WAIT, NO_WAIT, Quality, SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from link_traces import random_links_trace
-from support import ROOT
+from support import sample_path
 from watchers import CancelAfter
 
 SCANNED: tuple[By, ...] = (
@@ -276,10 +276,7 @@ def plainly_shared(trace: Trace, by: By, **named: object) -> list[StatRow]:
 
 
 def sample(name: str) -> Trace:
-    path = ROOT / "resources" / "samples" / name
-    if not path.exists():
-        pytest.skip("the samples have not been made")
-    return ggscope.open(path)
+    return ggscope.open(sample_path(name))
 
 
 @pytest.mark.parametrize("by", ["expert", "source"])
