@@ -204,7 +204,7 @@ class StackLook(Struct):
     _fields_ = (
         *_names(In.u32, "hue", "foot_hue", "colors", "foot_colors"), ("n_colors", i64),
         ("strength", f64), ("idle", In.u8), *_names(i64, "tone", "waiting"),
-        *_names(i64, "least", "has_feet"),
+        *_names(i64, "least", "has_feet", "is_premultiplied"),
     )  # fmt: skip
 
 

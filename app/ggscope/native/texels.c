@@ -104,7 +104,7 @@ EXPORT void ggscope_texels(const ColumnTable *t, const int64_t *at, int64_t n,
 enum { FEW = 2, OWN = 0xFFFD, WAITING = 0xFFFE, FREE = 0xFFFF };
 
 /* texels.WHOLE: weight of a stack that hides what a column would be without it */
-enum { WHOLE = 4, MAX_THREADS = 8, BLOCK = 128 };
+enum { WHOLE = 4, MAX_THREADS = 8, BLOCK = 128, N_CODES = 1 << 16 };
 
 /* Write how far columns of n rows are stacks, 0 to WHOLE: the more spans, the further.
  * What fills a run of fewer than `alone` columns is a mark, and no part of a chart. */
@@ -155,8 +155,22 @@ typedef struct {
     const uint8_t *idle;
     int64_t tone, waiting; /* colours; waiting 0: it is not shown */
     int64_t least;         /* levels of what is hardly covered */
-    int64_t has_feet;
+    int64_t has_feet, is_premultiplied;
 } StackLook;
+
+/* A colour with its channels times its opacity, rounded as Qt's raster engine does. */
+static uint32_t premultiplied(uint32_t color)
+{
+    const uint32_t alpha = color >> 24;
+    if (alpha == 255)
+        return color;
+    uint32_t result = alpha << 24;
+    for (int shift = 0; shift < 24; shift += 8) {
+        const uint32_t part = ((color >> shift) & 255) * alpha;
+        result |= (part + (part >> 8) + 128) >> 8 << shift;
+    }
+    return result;
+}
 
 /* A colour between two of which both may be see-through: b by weight / WHOLE. */
 static uint32_t between(uint32_t a, uint32_t b, uint32_t weight)
@@ -179,7 +193,7 @@ static uint32_t between(uint32_t a, uint32_t b, uint32_t weight)
 static void stack_column(const uint16_t *codes, int64_t h, const uint32_t *table,
                          uint32_t own, uint32_t foot, int64_t least, uint32_t body,
                          uint32_t feet, int64_t n_foot, uint32_t weight, int64_t px,
-                         uint32_t *texels)
+                         int is_premultiplied, uint32_t *texels)
 {
     for (int64_t level = 0; level < h;) {
         const uint16_t code = codes[level];
@@ -193,6 +207,8 @@ static void stack_column(const uint16_t *codes, int64_t h, const uint32_t *table
         uint32_t color = is_foot ? foot : code == OWN ? own : table[code];
         if (weight != WHOLE)
             color = between(is_low ? feet : body, color, weight);
+        if (is_premultiplied)
+            color = premultiplied(color);
         for (; level < stop; level++)
             texels[-level * px] = color;
     }
@@ -221,7 +237,8 @@ typedef struct {
     atomic_int_fast64_t next_row, next_thread;
 } Stacks;
 
-/* Write the picture of row i; colors: 65536 of them, by code, written. */
+/* Write the picture of row i; colors: twice 65536 of them, by code, written: as they
+ * are mixed, then as they are written. */
 static void stack_row(const Stacks *s, int64_t i, uint32_t *colors)
 {
     const ColumnTable *t = s->table;
@@ -238,6 +255,15 @@ static void stack_row(const Stacks *s, int64_t i, uint32_t *colors)
         colors[c] = ((hue ? hue : look->colors[c]) & RGB) | alpha;
     colors[FREE] = look->idle[i] & TONED ? (uint32_t)look->tone : 0;
     colors[WAITING] = look->waiting ? (uint32_t)look->waiting : colors[FREE];
+    const int is_premultiplied = look->is_premultiplied != 0;
+    uint32_t *seen = colors;
+    if (is_premultiplied) {
+        seen += N_CODES;
+        for (int64_t c = 0; c <= last && c < OWN; c++)
+            seen[c] = premultiplied(colors[c]);
+        seen[FREE] = premultiplied(colors[FREE]);
+        seen[WAITING] = premultiplied(colors[WAITING]);
+    }
     uint32_t *bottom = s->out + (s->top[i] + h - 1) * px;
     int is_written = 0;
     for (int64_t k = 0; k < px; k++) {
@@ -248,15 +274,17 @@ static void stack_row(const Stacks *s, int64_t i, uint32_t *colors)
                 n_whole += weight[c] == WHOLE;
             is_written = n_whole > n / 2;
             if (is_written)
-                stack_block(levels + k * h, h, colors, n, px, bottom + k);
+                stack_block(levels + k * h, h, seen, n, px, bottom + k);
         }
         const uint16_t *codes = levels + k * h;
         if (is_written && weight[k] == WHOLE && codes[0] < OWN &&
             codes[smaller(look->least, h) - 1] < OWN)
             continue;
         if (weight[k] == 0) {
+            const uint32_t high = is_premultiplied ? premultiplied(body[k]) : body[k];
+            const uint32_t low = is_premultiplied ? premultiplied(feet[k]) : feet[k];
             for (int64_t level = 0; level < h; level++)
-                bottom[k - level * px] = level < n_foot ? feet[k] : body[k];
+                bottom[k - level * px] = level < n_foot ? low : high;
             continue;
         }
         const int64_t c = category[k] < 0 || category[k] > last ? last : category[k];
@@ -264,14 +292,15 @@ static void stack_row(const Stacks *s, int64_t i, uint32_t *colors)
         if (look->has_feet)
             strong = look->foot_hue[i] ? look->foot_hue[i] : look->foot_colors[c];
         stack_column(codes, h, colors, colors[c], (strong & RGB) | alpha,
-                     look->least, body[k], feet[k], n_foot, weight[k], px, bottom + k);
+                     look->least, body[k], feet[k], n_foot, weight[k], px,
+                     is_premultiplied, bottom + k);
     }
 }
 
 static void *stack_rows(void *argument)
 {
     Stacks *s = argument;
-    uint32_t *colors = s->colors + (atomic_fetch_add(&s->next_thread, 1) << 16);
+    uint32_t *colors = s->colors + atomic_fetch_add(&s->next_thread, 1) * 2 * N_CODES;
     for (;;) {
         const int64_t i = atomic_fetch_add(&s->next_row, 1);
         if (i >= s->n)
@@ -285,7 +314,7 @@ static void *stack_rows(void *argument)
  *
  * foot: n, then n + 1 where the picture of each row begins, in rows of texels; weight:
  * [n, px]; flat: what columns are where they are no stacks, [n, px], or body and foot,
- * [n, 2, px]; colors: [n_threads, 65536], written. */
+ * [n, 2, px]; colors: [n_threads, 2, 65536], written. */
 EXPORT void ggscope_texels_stacks(const ColumnTable *t, const StackLook *look,
                                   const int64_t *at, int64_t n, const int64_t *foot,
                                   const uint8_t *weight, const uint32_t *flat,

@@ -87,9 +87,11 @@ class ImageBatch:
 
     Attributes
     ----------
-    pixels : uint32[rows, columns], 0xAARRGGBB, not premultiplied; `columns` are
-        device pixels and cover x0..x1 exactly.
+    pixels : uint32[rows, columns], 0xAARRGGBB; `columns` are device pixels and
+        cover x0..x1 exactly.
     y0, y1 : float32[rows], where each row goes.
+    premultiplied : whether the colours of `pixels` are multiplied by their opacity.
+        Only of scenes that ask for it: figures need the colours as they are.
     """
 
     pixels: npt.NDArray[np.uint32]
@@ -98,6 +100,21 @@ class ImageBatch:
     y0: F32
     y1: F32
     clip: Clip | None = None
+    premultiplied: bool = False
+
+    def straight(self) -> U32:
+        """Return the pixels not premultiplied, as near as eight bits tell."""
+        if not self.premultiplied:
+            return self.pixels
+        alpha = self.pixels >> np.uint32(24)
+        result = alpha << np.uint32(24)
+        for shift in map(np.uint32, (0, 8, 16)):
+            part = ((self.pixels >> shift) & np.uint32(255)) * np.uint32(255)
+            result |= (
+                np.minimum((part + alpha // 2) // np.maximum(alpha, 1), np.uint32(255))
+                << shift
+            )
+        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -462,7 +462,7 @@ def _draw_image(
         np.bitwise_and.reduce(part, axis=None) >> 24 == 255
         for part in (pixels[0], pixels)
     )
-    form = QImage.Format.Format_RGB32 if is_opaque else QImage.Format.Format_ARGB32
+    form = QImage.Format.Format_RGB32 if is_opaque else _format_of(batch)
     image = QImage(pixels.data, columns, rows, columns * 4, form)
     width = batch.x1 - batch.x0
     tops, bottoms = batch.y0.tolist(), batch.y1.tolist()
@@ -474,6 +474,12 @@ def _draw_image(
         )
 
 
+def _format_of(batch: ImageBatch) -> QImage.Format:
+    if batch.premultiplied:
+        return QImage.Format.Format_ARGB32_Premultiplied
+    return QImage.Format.Format_ARGB32
+
+
 def boxes_of(batch: ImageBatch) -> list[tuple[QRectF, int]]:
     """Return a picture as boxes and their colours, in drawing order.
 
@@ -481,7 +487,8 @@ def boxes_of(batch: ImageBatch) -> list[tuple[QRectF, int]]:
     edges, and the ground would shine through between the two. Boxes of the same
     columns in rows that touch are one.
     """
-    pixels, width = batch.pixels, (batch.x1 - batch.x0) / max(batch.pixels.shape[1], 1)
+    pixels = batch.straight()
+    width = (batch.x1 - batch.x0) / max(pixels.shape[1], 1)
     boxes: list[tuple[QRectF, int]] = []
     above: dict[tuple[int, int, int, bool], QRectF] = {}
     above_y1 = float("nan")
@@ -556,9 +563,7 @@ def _draw_whole_image(batch: ImageBatch, painter: QPainter, scale: float) -> Non
         a, b = round((y0 - top) * scale), round((y1 - top) * scale)
         whole[a:b] = batch.pixels[row]
     columns = whole.shape[1]
-    image = QImage(
-        whole.data, columns, height, columns * 4, QImage.Format.Format_ARGB32
-    )
+    image = QImage(whole.data, columns, height, columns * 4, _format_of(batch))
     painter.drawImage(
         QRectF(batch.x0, top, batch.x1 - batch.x0, bottom - top),
         image,

@@ -127,6 +127,7 @@ def stack_texels(
     around: Sequence[tuple[bool, bool] | None] | None = None,
     tone: int = 0,
     waiting: int = 0,
+    premultiplied: bool = False,
 ) -> U32:
     """Return the pictures of rows one below the other, uint32[Σ n_levels, px].
 
@@ -142,6 +143,7 @@ def stack_texels(
     least : levels of the foot of a stack that hardly anything covers.
     around, tone : the tone lies above stacks, too.
     waiting : colour of waits on top of the work, 0xAARRGGBB; 0 = not shown.
+    premultiplied : whether the texels are, which Qt draws twice as fast.
     """
     table, at = table_of(rows)
     n, heights = len(rows), [row.n_levels for row in rows]
@@ -154,11 +156,11 @@ def stack_texels(
         hue=hues, foot_hue=hues if foot_hues is None else foot_hues, colors=colors,
         foot_colors=foot_colors, n_colors=len(colors), strength=strength,
         idle=_idle_codes(n, around), tone=tone, waiting=waiting, least=least,
-        has_feet=foot_hues is not None,
+        has_feet=foot_hues is not None, is_premultiplied=premultiplied,
     )  # fmt: skip
     library().ggscope_texels_stacks(
         table, look, at, n, np.append(foot, top), weights, flat,
-        np.empty((n_threads, 1 << 16), np.uint32), out, n_threads,
+        np.empty((n_threads, 2, 1 << 16), np.uint32), out, n_threads,
     )  # fmt: skip
     return out
 

@@ -254,7 +254,7 @@ class GlPainter:
         if not rows or not columns:
             return
         gl, program = self._gl, self._programs["image"]
-        pixels = np.ascontiguousarray(batch.pixels)
+        pixels = np.ascontiguousarray(batch.straight())
         gl.glUseProgram(program.id)
         gl.glBindTexture(gl.GL_TEXTURE_2D, self._texture)
         gl.glPixelStorei(gl.GL_UNPACK_ALIGNMENT, 4)

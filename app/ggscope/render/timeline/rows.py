@@ -294,6 +294,7 @@ class RowsDraft:
             around=None if foot is None else [row.idle_around for row in pictures],
             tone=idle_color(self._theme),
             waiting=0 if foot is None else waiting,
+            premultiplied=self._scene.premultiplied,
         )
         # All of them as one picture, whose rows are a device pixel high.
         n_levels = np.array([row.n_levels for row in stacks])
@@ -305,6 +306,7 @@ class RowsDraft:
             pixels=texels,
             y0=(tops + level / scale).astype(np.float32),
             y1=(tops + (level + 1) / scale).astype(np.float32),
+            premultiplied=self._scene.premultiplied,
         )
         plain = np.ones(len(picture.pixels), np.bool_)
         plain[at] = False

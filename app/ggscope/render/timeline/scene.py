@@ -134,6 +134,7 @@ class TimelineScene:
     links : of the selected op; arrows are drawn for them. None = no arrows.
     ruler : what is measured, None = nothing.
     waiting : keys of lanes whose rows are still being prepared, which stands on them.
+    premultiplied : whether large pictures are, see `ImageBatch`; for a screen.
     """
 
     index: TraceIndex
@@ -164,6 +165,7 @@ class TimelineScene:
     links: OpLinks | None = None
     ruler: RulerMark | None = None
     waiting: frozenset[str] = frozenset()
+    premultiplied: bool = False
     measurer: TextMeasurer = field(default_factory=qt_measurer)
 
 

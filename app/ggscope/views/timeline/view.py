@@ -331,6 +331,7 @@ class TimelineView(PaintedView):
             links=self._drawn_links,
             ruler=self._ruler(),
             waiting=prepared.waiting,
+            premultiplied=isinstance(self._canvas, RasterCanvas),
         )
 
     def _shown_links(self) -> OpLinks | None:
