@@ -971,6 +971,9 @@ SOURCES = {
             "ggscope_rows_kept": (
                 None, In.i64, In.i64, In.u8, i64, Out.u32, Out.i64,
             ),
+            "ggscope_rows_longest": (
+                None, In.i64, In.i64, i64, In.i64, i64, In.i64, In.i64, Out.i64,
+            ),
             "ggscope_rows_sums": (
                 None, In.i64, In.i64, In.void, i32, In.u16, In.u8, i64, i64, i64, i64,
                 Out.i64, Out.u32, Out.i64,

@@ -104,3 +104,49 @@ EXPORT void ggscope_rows_sums(const int64_t *start, const int64_t *end,
         }
     }
 }
+
+/* The first span from position i on that does not begin before tick. */
+static int64_t first_from(const int64_t *start, int64_t n, int64_t i, int64_t tick)
+{
+    int64_t step = 1;
+    while (i + step <= n && start[i + step - 1] < tick) {
+        i += step;
+        step *= 2;
+    }
+    for (; step > 0; step /= 2)
+        if (i + step <= n && start[i + step - 1] < tick)
+            i += step;
+    return i;
+}
+
+/* Write which span covers most of each column of several spans, of equals the first, by
+ * position; -1 of other columns. longest: the greatest length in every 16 spans, which
+ * are passed over where it is no greater than what is known; NULL: look at each span. */
+EXPORT void ggscope_rows_longest(const int64_t *start, const int64_t *end, int64_t n,
+                                 const int64_t *edges, int64_t px,
+                                 const int64_t *count, const int64_t *longest,
+                                 int64_t *position)
+{
+    int64_t i = 0;
+    for (int64_t k = 0; k < px; k++) {
+        position[k] = -1;
+        if (count[k] < 2)
+            continue;
+        const int64_t left = edges[k], right = larger(edges[k + 1], left + 1);
+        i = first_from(start, n, i, left);
+        int64_t at = i > 0 && end[i - 1] > left ? i - 1 : i, most = -1;
+        while (at < n && start[at] < right) {
+            if (longest && at % STEP == 0 && at + STEP < n && start[at + STEP] < right &&
+                longest[at / STEP] <= most) {
+                at += STEP;
+                continue;
+            }
+            const int64_t part = smaller(end[at], right) - larger(start[at], left);
+            if (part > most) {
+                most = part;
+                position[k] = at;
+            }
+            at++;
+        }
+    }
+}

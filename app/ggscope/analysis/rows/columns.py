@@ -17,7 +17,6 @@ from ggscope.analysis.rows.dominant_category import (
     Elements,
     RunningSums,
     merge,
-    ragged,
 )
 from ggscope.analysis.rows.rows import COARSE_STEP, PREFIX_STEP, Ids, Row, SpanIds
 from ggscope.analysis.rows.waits import WAIT_STEP, Waits
@@ -370,52 +369,22 @@ class RowColumns:
 
         `count` and `first` are those of `Columns`.
         """
-        several = np.flatnonzero(count > 1)
-        if not len(several):
+        most = int(count.max(initial=0))
+        if most < 2:
             return first
-        left, right = _ends(edges)
-        result = first.copy()
-        result[several] = self._plain()._longest_in(left[several], right[several])
-        return result
-
-    def _longest_in(self, left: I64, right: I64) -> I64:
-        """Return the id of the span that covers most from left to right of each."""
-        row, size = self._row, LENGTH_BUCKET
-        result = np.full(len(left), -1, np.int64)
-        first, stop = (np.searchsorted(row.start, at, "left") for at in (left, right))
-        # The last span before a column touches it if it goes on.
-        first -= (first > 0) & (row.end[np.maximum(first - 1, 0)] > left)
-        # The first and the last span may stick out: buckets hold only the others.
-        folded = stop - first > 2 * size
-        head = np.where(folded, first // size + 1, 0)
-        tail = np.where(folded, (stop - 1) // size, 0)
-        inner = self._longest_inside(head, tail)
-        # Three ranges per column: before, best of, and behind the whole buckets.
-        begin = np.stack([first, inner, np.where(folded, tail * size, stop)], axis=1)
-        finish = np.stack(
-            [np.where(folded, head * size, stop), inner + folded, stop], axis=1
+        plain = self._plain()
+        row, lengths = plain._row, None
+        if most > 2 * LENGTH_BUCKET:
+            if plain._lengths is None:
+                plain._lengths = _bucket_maxima(row)
+            lengths = plain._lengths
+        position = np.empty(len(count), np.int64)
+        library().ggscope_rows_longest(
+            row.start, row.end, len(row), edges, len(count), count, lengths, position
         )
-        owner, index = ragged(begin.ravel(), finish.ravel())
-        owner //= 3
-        part = np.minimum(row.end[index], right[owner])
-        part -= np.maximum(row.start[index], left[owner])
-        best = _first_greatest(owner, part)
-        result[owner[best]] = row.id[index[best]]
-        return result
-
-    def _longest_inside(self, head: I64, tail: I64) -> I64:
-        """Return the longest span in buckets head..tail of each column (or 0)."""
-        result = np.zeros(len(head), np.int64)
-        owner, bucket = ragged(head, tail)
-        if not len(owner):
-            return result
-        row = self._row
-        if self._lengths is None:
-            self._lengths = _bucket_maxima(row)
-        best = _first_greatest(owner, self._lengths[bucket])
-        at = bucket[best, None] * LENGTH_BUCKET + np.arange(LENGTH_BUCKET)
-        inside = np.argmax(row.end[at] - row.start[at], axis=1)
-        result[owner[best]] = bucket[best] * LENGTH_BUCKET + inside
+        several = position >= 0
+        result = first.copy()
+        result[several] = row.id[position[several]]
         return result
 
 
@@ -620,19 +589,6 @@ def _present(values: Array, n_categories: int) -> npt.NDArray[np.int32]:
     if int(present[-1]) >= n_categories:
         raise IndexError(f"category {int(present[-1])} of {n_categories}")
     return present
-
-
-def _first_greatest(owner: I64, value: I64) -> I64:
-    """Return the entry with the greatest value of each owner (ties: the first).
-
-    `owner` is ascending.
-    """
-    if not len(owner):
-        return np.zeros(0, np.int64)
-    begin = np.flatnonzero(np.concatenate(([True], owner[1:] != owner[:-1])))
-    group = np.repeat(np.arange(len(begin)), np.diff(np.append(begin, len(owner))))
-    top = np.flatnonzero(value == np.maximum.reduceat(value, begin)[group])
-    return top[np.concatenate(([True], np.diff(group[top]) > 0))]
 
 
 def _bucket_maxima(row: Row) -> I64:
