@@ -51,7 +51,7 @@ from ggscope.render.colors import (
 )
 from ggscope.render.text_measurer import TextMeasurer
 from ggscope.render.theme import Theme, mix, with_alpha
-from ggscope.render.timeline.lanes import LanesDraft
+from ggscope.render.timeline.lanes import LanePlaces, LanesDraft, place_lanes
 from ggscope.render.timeline.latency import has_slow_tokens
 from ggscope.render.timeline.marks import (
     flag_batches,
@@ -101,6 +101,16 @@ _last_heads: DerivedCache[
     TraceIndex,
     list[tuple[LaneLayout, tuple[object, ...], tuple[list[Batch], list[Batch]]]],
 ] = DerivedCache("headers of lanes")
+_last_places: DerivedCache[
+    TraceIndex,
+    list[
+        tuple[
+            tuple[LaneLayout, npt.NDArray[np.bool_] | None],
+            tuple[object, ...],
+            tuple[list[tuple[LaneBox, float]], tuple[LanePlaces, LanePlaces]],
+        ]
+    ],
+] = DerivedCache("places of lanes")
 _LONGEST_USE = "100.0 %"
 _last_uses: DerivedCache[TraceIndex, tuple[tuple[object, ...], list[LaneUse]]] = (
     DerivedCache("utilisation of lanes")
@@ -647,24 +657,24 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     trace, theme = scene.index.trace, scene.theme
     if is_empty(trace):
         return _empty_picture(scene)
-    boxes, waiting = geometry.visible_boxes(), scene.waiting
+    boxes, places = _places_of(geometry)
     axis = axis_ticks(
         scene.visible,
         geometry.time.x1 - geometry.time.x0,
         trace.clock,
         absolute=scene.absolute,
     )
-    body = LanesDraft(geometry, geometry.body_clip)
-    fixed = LanesDraft(geometry, geometry.fixed_clip)
-    for box, y in boxes:
-        (fixed if box.fixed else body).add_box(box, y)
+    fixed_places, body_places = places
+    body = LanesDraft(geometry, geometry.body_clip, body_places)
+    fixed = LanesDraft(geometry, geometry.fixed_clip, fixed_places)
     body.query_with(fixed)
     # What is marked on spans needs the rows of their lanes.
+    waiting = scene.waiting
     ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
     heads, lines = head_batches(geometry, boxes)
     under: list[Batch] = [
-        *body.grounds(),
-        *fixed.grounds(),
+        *body_places.grounds,
+        *fixed_places.grounds,
         *grid_batches(geometry, axis),
         *body.batches(),
         *fixed.batches(),
@@ -703,15 +713,49 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         tuple(batches),
         still,
         spots,
-        None if scene.is_figure else _covered(geometry, fixed, body),
+        None if scene.is_figure else _covered(geometry, *places),
     )
 
 
+def _places_of(
+    geometry: TimelineGeometry,
+) -> tuple[list[tuple[LaneBox, float]], tuple[LanePlaces, LanePlaces]]:
+    """Return the boxes in view, and what lies where on them.
+
+    Those that do not scroll have places of their own, which come first.
+
+    Notes
+    -----
+    They do not depend on the time in view: those of the last pictures are cached, but
+    of a trace that grows.
+    """
+    scene = geometry.scene
+    key = (
+        (scene.width, scene.height, scene.scale, scene.scroll_y, scene.header_width),
+        (geometry.lanes_y, scene.theme, scene.color_by, scene.waiting),
+    )
+    cached = _last_places.setdefault(scene.index, [])
+    if not scene.index.grows:
+        for (layout, mask), cached_key, known in cached:
+            if layout is scene.layout and mask is scene.mask and cached_key == key:
+                return known
+    boxes = geometry.visible_boxes()
+    sticky = [placed for placed in boxes if placed[0].fixed]
+    scrolled = [placed for placed in boxes if not placed[0].fixed]
+    places = (
+        place_lanes(geometry, geometry.fixed_clip, sticky),
+        place_lanes(geometry, geometry.body_clip, scrolled),
+    )
+    entry = ((scene.layout, scene.mask), key, (boxes, places))
+    cached[:] = [*cached[-_MAX_HEADS + 1 :], entry]
+    return boxes, places
+
+
 def _covered(
-    geometry: TimelineGeometry, fixed: LanesDraft, body: LanesDraft
+    geometry: TimelineGeometry, fixed: LanePlaces, body: LanePlaces
 ) -> Clip | None:
     """Return what the backgrounds of lanes cover, of regions one below the other."""
-    regions = [region for region in (fixed.covered(), body.covered()) if region]
+    regions = [region for region in (fixed.covered, body.covered) if region]
     if not regions or (len(regions) > 1 and regions[0][1] != regions[1][0]):
         return None
     (top, _), (_, bottom) = regions[0], regions[-1]

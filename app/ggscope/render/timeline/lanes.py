@@ -1,6 +1,6 @@
 """Collects what lies on the lanes of a region: rows of spans, stalls, curves."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +31,8 @@ from ggscope.render.timeline.rows import (
     stack_levels,
     stall_color,
 )
-from ggscope.render.timeline.scene import TimelineGeometry
-from ggscope.render.timeline.tracks.track import track_of
+from ggscope.render.timeline.scene import TimelineGeometry, TimelineScene, TimeScale
+from ggscope.render.timeline.tracks.track import Track, track_of
 
 _WAITING_PX = 8.0
 _MAX_REASONS = 100
@@ -45,46 +45,152 @@ _last_columns: DerivedCache[
 ] = DerivedCache("columns of lanes")
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A row to draw, whose columns are asked for together with those of others."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _PlacedRow:
+    """A row to draw, whose columns are asked for together with those of others.
+
+    Attributes
+    ----------
+    ends : first start and last end of its spans, None where idle time is not shown.
+    """
 
     y0: float
     y1: float
     style: RowStyle
     shown: RowColumns
     ghost: RowColumns | None
-    around: tuple[bool, bool] | None
+    ends: tuple[int, int] | None
     n_levels: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LanePlaces:
+    """What lies where on the lanes of a region, whatever time is in view.
+
+    Attributes
+    ----------
+    grounds : background of the boxes.
+    covered : top and bottom of these; None where they leave gaps.
+    rows : of the tracks that draw nothing else.
+    others : the other tracks, with their boxes and the tops of these.
+    texts : what stands on lanes that are not ready.
+    """
+
+    grounds: tuple[Batch, ...]
+    covered: tuple[float, float] | None
+    rows: tuple[_PlacedRow, ...]
+    others: tuple[tuple[Track, LaneBox, float], ...]
+    texts: tuple[Text, ...]
+
+
+def place_lanes(
+    geometry: TimelineGeometry, clip: Clip, boxes: Sequence[tuple[LaneBox, float]]
+) -> LanePlaces:
+    """Return what lies where on `boxes`, each with its top in the picture."""
+    scene, time, theme = geometry.scene, geometry.time, geometry.scene.theme
+    grounds: list[tuple[float, float, int]] = []
+    rows: list[_PlacedRow] = []
+    others: list[tuple[Track, LaneBox, float]] = []
+    texts: list[Text] = []
+    for box, y in boxes:
+        lane, bottom = box.lane, time.snap(y + box.height)
+        grounds.append((y, bottom, theme.pane if lane is None else theme.lane))
+        if lane is None:
+            continue
+        if lane.key in scene.waiting:
+            middle, at = (y + bottom) / 2, time.x0 + _WAITING_PX
+            texts.append(Text(at, middle, "preparing …", theme.dim, 10.0, clip=clip))
+            continue
+        track = track_of(lane)
+        if track.style is not None and track.has_plain_rows:
+            rows += _placed_rows(scene, time, clip, lane, box, y, track.style)
+        else:
+            others.append((track, box, y))
+    return LanePlaces(
+        tuple(_ground_batches(grounds, time, clip)),
+        _covered(grounds, clip),
+        tuple(rows),
+        tuple(others),
+        tuple(texts),
+    )
+
+
+def _placed_rows(
+    scene: TimelineScene,
+    time: TimeScale,
+    clip: Clip,
+    lane: TimelineLane,
+    box: LaneBox,
+    y: float,
+    style: RowStyle,
+) -> Iterator[_PlacedRow]:
+    """Yield the rows of a lane in view; spans outside the filter are ghosts."""
+    full = scene.index.row_columns(lane.key, scene.color_by)
+    shown = full
+    if scene.mask is not None and not lane.track.band:
+        shown = scene.index.filtered_columns(
+            lane.key, scene.color_by, scene.mask, scene.mask_token
+        )
+    is_filtered = shown is not full
+    for number in range(min(len(full), len(box.row_y))):
+        y0, y1 = row_extent(time, box, number, y)
+        if y1 <= clip.y or y0 >= clip.y + clip.height:
+            continue
+        row, ends = full[number].row, None
+        if lane.track.is_work and not is_filtered and len(row):
+            ends = (int(row.start[0]), int(row.end[-1]))
+        ghost = full[number] if is_filtered else None
+        n_levels = stack_levels(style, y1 - y0, time.scale)
+        yield _PlacedRow(y0, y1, style, shown[number], ghost, ends, n_levels)
+
+
+def row_extent(
+    time: TimeScale, box: LaneBox, row: int, y: float
+) -> tuple[float, float]:
+    """Return top and bottom of a row's spans, one or two pixels inside."""
+    inset = 1.0 if box.lane is not None and box.lane.track.is_thin else 2.0
+    top = y + box.row_y[row]
+    return time.snap(top + inset), time.snap(top + box.row_height - inset)
+
+
+def _ground_batches(
+    grounds: list[tuple[float, float, int]], time: TimeScale, clip: Clip
+) -> list[Batch]:
+    """Return the backgrounds of the boxes; grid lines go on top of them."""
+    if not grounds:
+        return []
+    y0, y1, fill = (np.array(values) for values in zip(*grounds, strict=True))
+    rects = RectList()
+    rects.add(np.full(len(y0), time.x0), time.x1, y0, y1, fill)
+    return list(rects.batch(clip=clip))
+
+
+def _covered(
+    grounds: list[tuple[float, float, int]], clip: Clip
+) -> tuple[float, float] | None:
+    if not grounds:
+        return None
+    tops, bottoms, fills = zip(*grounds, strict=True)
+    if tops[1:] != bottoms[:-1] or any(fill >> 24 < 255 for fill in fills):
+        return None
+    return max(tops[0], clip.y), min(bottoms[-1], clip.y + clip.height)
 
 
 class LanesDraft:
     """Collects the contents of the boxes of one region (fixed or scrolled)."""
 
-    def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
+    def __init__(
+        self, geometry: TimelineGeometry, clip: Clip, places: LanePlaces
+    ) -> None:
         self.scene, self.time, self.clip = geometry.scene, geometry.time, clip
         self._index, self._theme = geometry.scene.index, geometry.scene.theme
+        self._placed = list(places.rows)
         self._rows = RowsDraft(geometry, clip)
-        self._waiting: list[_Waiting] = []
-        self._grounds: list[tuple[float, float, int]] = []
         self._overlay = RectList()
         self._areas: list[Callable[[], Sequence[Batch]]] = []
-        self._texts = TextList()
-
-    def add_box(self, box: LaneBox, y: float) -> None:
-        """Draw what lies on `box`, whose top is at `y` of the picture."""
-        lane, theme, time, clip = box.lane, self._theme, self.time, self.clip
-        bottom = time.snap(y + box.height)
-        if lane is None:
-            self._grounds.append((y, bottom, theme.pane))
-            return
-        self._grounds.append((y, bottom, theme.lane))
-        if lane.key in self.scene.waiting:
-            middle, color = (y + bottom) / 2, theme.dim
-            at = time.x0 + _WAITING_PX
-            self._texts.append(Text(at, middle, "preparing …", color, 10.0, clip=clip))
-            return
-        track_of(lane).compose(self, box, y)
+        self._texts = TextList(places.texts)
+        for track, box, y in places.others:
+            track.compose(self, box, y)
 
     def add(self, batches: Sequence[Batch]) -> None:
         """Add what a lane draws that has no rows."""
@@ -106,25 +212,6 @@ class LanesDraft:
         known = {row: columns for (row, _), columns in self._query([]).items()}
         results = self._query([(row, 0) for row in rows if row not in known])
         return [known[row] if row in known else results[row, 0] for row in rows]
-
-    def grounds(self) -> list[Batch]:
-        """Return the backgrounds of the boxes; grid lines go on top of them."""
-        if not self._grounds:
-            return []
-        y0, y1, fill = (np.array(values) for values in zip(*self._grounds, strict=True))
-        rects = RectList()
-        rects.add(np.full(len(y0), self.time.x0), self.time.x1, y0, y1, fill)
-        return rects.batch(clip=self.clip)
-
-    def covered(self) -> tuple[float, float] | None:
-        """Return top and bottom of the backgrounds; None where they leave gaps."""
-        if not self._grounds:
-            return None
-        tops, bottoms, fills = zip(*self._grounds, strict=True)
-        if tops[1:] != bottoms[:-1] or any(fill >> 24 < 255 for fill in fills):
-            return None
-        top, bottom = self.clip.y, self.clip.y + self.clip.height
-        return max(tops[0], top), min(bottoms[-1], bottom)
 
     def batches(self) -> list[Batch]:
         """Return everything else, in drawing order."""
@@ -149,64 +236,31 @@ class LanesDraft:
         ids = wide.ids.astype(np.int64)
         return HitRegions("spans", ids, wide.x0, wide.y0, width, height)
 
-    def _extent(self, box: LaneBox, row: int, y: float) -> tuple[float, float]:
-        """Return top and bottom of a row's spans, one or two pixels inside."""
-        inset = 1.0 if box.lane is not None and box.lane.track.is_thin else 2.0
-        top = y + box.row_y[row]
-        return (
-            self.time.snap(top + inset),
-            self.time.snap(top + box.row_height - inset),
-        )
-
     def add_rows(
         self, lane: TimelineLane, box: LaneBox, y: float, style: RowStyle
     ) -> None:
         """Draw the rows of a lane; spans outside the filter as ghosts."""
-        scene = self.scene
-        full = self._index.row_columns(lane.key, scene.color_by)
-        shown = full
-        if scene.mask is not None and not lane.track.band:
-            shown = self._index.filtered_columns(
-                lane.key, scene.color_by, scene.mask, scene.mask_token
-            )
-        for row in range(min(len(full), len(box.row_y))):
-            y0, y1 = self._extent(box, row, y)
-            if y1 <= self.clip.y or y0 >= self.clip.y + self.clip.height:
-                continue
-            is_filtered = shown is not full
-            around = (
-                self._spans_around(full[row].row)
-                if lane.track.is_work and not is_filtered
-                else None
-            )
-            ghost = full[row] if is_filtered else None
-            n_levels = stack_levels(style, y1 - y0, self.time.scale)
-            self._waiting.append(
-                _Waiting(y0, y1, style, shown[row], ghost, around, n_levels)
-            )
+        self._placed += _placed_rows(
+            self.scene, self.time, self.clip, lane, box, y, style
+        )
 
     def _draw_rows(self) -> None:
         """Ask for the columns of all rows at once, and hand the rows on."""
-        rows, waiting = self._rows, self._waiting
+        visible, add = self.time.visible, self._rows.add
         columns = self._query(self._queried())
-        self._waiting = []
-        for row in waiting:
-            rows.add(
-                RowPicture(
-                    row.y0,
-                    row.y1,
-                    row.style,
-                    columns[row.shown, row.n_levels],
-                    None if row.ghost is None else columns[row.ghost, row.n_levels],
-                    row.around,
-                )
-            )
+        for row in self._placed:
+            shown, ghost, around = columns[row.shown, row.n_levels], None, None
+            if row.ghost is not None:
+                ghost = columns[row.ghost, row.n_levels]
+            if row.ends is not None:
+                around = row.ends[0] < visible.start, row.ends[1] > visible.end
+            add(RowPicture(row.y0, row.y1, row.style, shown, ghost, around))
 
     def _queried(self) -> list[tuple[RowColumns, int]]:
         """Return the rows to draw and how many levels each has, those of ghosts too."""
-        waiting = self._waiting
-        queried = [(row.shown, row.n_levels) for row in waiting]
-        queried += [(x.ghost, x.n_levels) for x in waiting if x.ghost is not None]
+        rows = self._placed
+        queried = [(row.shown, row.n_levels) for row in rows]
+        queried += [(x.ghost, x.n_levels) for x in rows if x.ghost is not None]
         return queried
 
     def query_with(self, other: "LanesDraft") -> None:
@@ -233,18 +287,11 @@ class LanesDraft:
         cached.update(zip(new, results, strict=True))
         return cached
 
-    def _spans_around(self, row: Row) -> tuple[bool, bool] | None:
-        """Return whether a row has spans before and after the view."""
-        if not len(row):
-            return None
-        visible = self.time.visible
-        return (int(row.start[0]) < visible.start, int(row.end[-1]) > visible.end)
-
     def add_stalls(self, lane: TimelineLane, box: LaneBox, y: float) -> None:
         """Hatch the stalls of a lane over its first row, with their reason."""
         if not (self.scene.show_stalls and lane.overlay and box.row_y):
             return
-        y0, y1 = self._extent(box, 0, y)
+        y0, y1 = row_extent(self.time, box, 0, y)
         color = stall_color(self._theme)
         for row in self._index.overlay_rows(lane.key):
             ids, x0, x1 = self._merged(row)

@@ -32,6 +32,11 @@ class SpanTrack(Track):
 
     style: ClassVar[RowStyle] = RowStyle.CATEGORY
 
+    @property
+    def has_plain_rows(self) -> bool:
+        """Whether neither stalls nor what a derived track draws lie there as well."""
+        return not self.lane.overlay and type(self).compose is SpanTrack.compose
+
     def compose(self, draft: LanesDraft, box: LaneBox, y: float) -> None:
         """Draw the rows, and hatch the stalls over them."""
         draft.add_rows(self.lane, box, y, self.style)

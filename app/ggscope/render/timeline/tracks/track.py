@@ -58,6 +58,11 @@ class Track(ABC):
     def __init__(self, lane: TimelineLane) -> None:
         self.lane = lane
 
+    @property
+    def has_plain_rows(self) -> bool:
+        """Whether it draws rows of spans alone, which are placed once for all times."""
+        return False
+
     @abstractmethod
     def compose(self, draft: "LanesDraft", box: LaneBox, y: float) -> None:
         """Draw what lies on `box`, whose top is at `y` of the picture."""
