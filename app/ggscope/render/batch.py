@@ -92,6 +92,8 @@ class ImageBatch:
     y0, y1 : float32[rows], where each row goes.
     premultiplied : whether the colours of `pixels` are multiplied by their opacity.
         Only of scenes that ask for it: figures need the colours as they are.
+    runs : of rows a device pixel high where each run of rows that follow one another
+        begins and ends, half-open; None = not known.
     """
 
     pixels: npt.NDArray[np.uint32]
@@ -101,6 +103,7 @@ class ImageBatch:
     y1: F32
     clip: Clip | None = None
     premultiplied: bool = False
+    runs: tuple[tuple[int, int], ...] | None = None
 
     def straight(self) -> U32:
         """Return the pixels not premultiplied, as near as eight bits tell."""

@@ -465,10 +465,10 @@ def _draw_image(
     form = QImage.Format.Format_RGB32 if is_opaque else _format_of(batch)
     image = QImage(pixels.data, columns, rows, columns * 4, form)
     width = batch.x1 - batch.x0
-    tops, bottoms = batch.y0.tolist(), batch.y1.tolist()
-    for first, stop in _blocks(batch, scale):
+    for first, stop in _blocks(batch, scale) if batch.runs is None else batch.runs:
+        top, bottom = float(batch.y0[first]), float(batch.y1[stop - 1])
         painter.drawImage(
-            QRectF(batch.x0, tops[first], width, bottoms[stop - 1] - tops[first]),
+            QRectF(batch.x0, top, width, bottom - top),
             image,
             QRectF(0, first, columns, stop - first),
         )

@@ -534,12 +534,15 @@ def _kernel_results(
         busy=busy, category=category, count=count, first=first, waited=waited,
         levels=levels, level_at=level_at, px=px,
     )  # fmt: skip
-    for at, row in enumerate(rows):
+    bounds = level_at.tolist()
+    for at, (row, shares, codes, counts, ticks_of, ids) in enumerate(
+        zip(rows, busy, category, count, covered, first, strict=True)
+    ):
         columns = Columns(
-            busy[at], category[at], count[at], covered[at], first[at],
-            Once(partial(row.longest, edges, count[at], first[at])),
+            shares, codes, counts, ticks_of, ids,
+            Once(partial(row.longest, edges, counts, ids)),
             None if waited is None or row.waits is None else waited[at],
-            levels[level_at[at] * px : level_at[at + 1] * px].reshape(px, -1)
+            levels[bounds[at] * px : bounds[at + 1] * px].reshape(px, -1)
             if n_levels and n_levels[at] else None,
             table, at,
         )  # fmt: skip

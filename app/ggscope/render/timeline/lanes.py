@@ -281,10 +281,11 @@ class LanesDraft:
         cached = views.setdefault(view, {})
         for old_view in list(views)[:-_MAX_VIEWS]:  # figures: drawn on other threads
             views.pop(old_view, None)
-        new = [row for row in rows if row not in cached]
-        columns = [row for row, _ in new]
-        results = query_many(columns, time.edges, [n for _, n in new])
-        cached.update(zip(new, results, strict=True))
+        new = [row for row in rows if row not in cached] if cached else rows
+        if new:
+            columns, levels = zip(*new, strict=True)
+            results = query_many(columns, time.edges, levels)
+            cached.update(zip(new, results, strict=True))
         return cached
 
     def add_stalls(self, lane: TimelineLane, box: LaneBox, y: float) -> None:

@@ -298,7 +298,8 @@ class RowsDraft:
         )
         # All of them as one picture, whose rows are a device pixel high.
         n_levels = np.array([row.n_levels for row in stacks])
-        first = np.cumsum(n_levels) - n_levels
+        stop = np.cumsum(n_levels)
+        first = stop - n_levels
         level = np.arange(len(texels)) - np.repeat(first, n_levels)
         tops = np.repeat(y0[numbers[chosen]], n_levels)
         stacked = replace(
@@ -307,6 +308,7 @@ class RowsDraft:
             y0=(tops + level / scale).astype(np.float32),
             y1=(tops + (level + 1) / scale).astype(np.float32),
             premultiplied=self._scene.premultiplied,
+            runs=tuple(zip(first.tolist(), stop.tolist(), strict=True)),
         )
         plain = np.ones(len(picture.pixels), np.bool_)
         plain[at] = False
