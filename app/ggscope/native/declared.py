@@ -954,6 +954,9 @@ SOURCES = {
                 None, _in(ColumnTable), In.i64, i64, i64, Out.u8,
             ),
             "ggscope_texels_levels": (None, In.f64, i64, i64, i64, Out.u16),
+            "ggscope_texels_steps": (
+                None, In.i32, In.i32, i64, i32, i32, u64, Out.u32,
+            ),
             "ggscope_texels_stacks": (
                 None, _in(ColumnTable), _in(StackLook), In.i64, i64, In.i64, In.u8,
                 In.u32, Out.u32, Out.u32, i64,

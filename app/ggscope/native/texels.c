@@ -147,6 +147,18 @@ EXPORT void ggscope_texels_levels(const double *shares, int64_t n_parts, int64_t
     }
 }
 
+/* Write a picture of steps, rows [low, high) of px texels: those from first to stop of a
+ * column have a colour, the others none. */
+EXPORT void ggscope_texels_steps(const int32_t *first, const int32_t *stop, int64_t px,
+                                 int32_t low, int32_t high, uint64_t color,
+                                 uint32_t *out)
+{
+    const uint32_t fill = (uint32_t)color;
+    for (int32_t row = low; row < high; row++, out += px)
+        for (int64_t k = 0; k < px; k++)
+            out[k] = row >= first[k] && row < stop[k] ? fill : 0;
+}
+
 /* How stacks look; see ggscope_texels. */
 typedef struct {
     const uint32_t *hue, *foot_hue, *colors, *foot_colors;

@@ -24,6 +24,7 @@ from PySide6.QtGui import (
     QTransform,
 )
 
+from ggscope.native.library import library
 from ggscope.render.batch import (
     AreaBatch,
     Batch,
@@ -681,13 +682,12 @@ def _step_image(
     """
     low, high = int(top.min()), int(bottom.max())
     n = int(width.sum())
-    rows = np.arange(low, high, dtype=np.int32)[:, None]
     first, stop = (np.repeat(ends, width).astype(np.int32) for ends in (top, bottom))
-    inside = (rows >= first) & (rows < stop)
     alpha = color >> 24
     parts = [(color >> shift & 0xFF) * alpha // 255 for shift in (16, 8, 0)]
     fill = alpha << 24 | parts[0] << 16 | parts[1] << 8 | parts[2]
-    pixels = np.where(inside, np.uint32(fill), np.uint32(0))
+    pixels = np.empty((high - low, n), np.uint32)
+    library().ggscope_texels_steps(first, stop, n, low, high, fill, pixels)
     form = QImage.Format.Format_ARGB32_Premultiplied
     return QImage(pixels.data, n, high - low, 4 * n, form).copy()
 

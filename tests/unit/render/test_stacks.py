@@ -14,6 +14,7 @@ from ggscope.analysis.rows.index import TraceIndex
 from ggscope.analysis.rows.lanes import FEW_LANES, LaneState
 from ggscope.model.selection import ColorBy
 from ggscope.model.units import TimeRange
+from ggscope.render.batch import ImageBatch
 from ggscope.render.colors import lut
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.texels import WHOLE, stack_weights
@@ -255,3 +256,58 @@ def test_pictures_are_let_go_of_without_the_garbage_collector(
         assert not [x for x in gc.get_objects() if isinstance(x, LanesDraft)]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("theme_name", ["dark", "light"])
+@pytest.mark.parametrize("scale", [1.0, 1.25, 2.0])
+def test_premultiplied_picture_is_drawn_as_the_straight_one(
+    theme_name: str, scale: float
+) -> None:
+    scene = stack_scene(theme_name, scale)
+    mask = np.arange(len(scene.index.trace.spans)) % 3 > 0
+    for one in (scene, replace(scene, mask=mask, mask_token="third")):
+        screen = compose_timeline(replace(one, premultiplied=True))
+        straight = compose_timeline(one)
+
+        assert any(getattr(batch, "premultiplied", False) for batch in screen.batches)
+        assert (
+            colors_of(render_image(screen)) == colors_of(render_image(straight))
+        ).all()
+
+
+def test_colors_of_a_premultiplied_picture_are_those_before() -> None:
+    scene = stack_scene()
+
+    screen = compose_timeline(replace(scene, premultiplied=True))
+
+    for shown, expected in zip(
+        screen.batches, compose_timeline(scene).batches, strict=True
+    ):
+        if not isinstance(shown, ImageBatch) or not shown.premultiplied:
+            continue
+        assert isinstance(expected, ImageBatch)
+        seen, true = shown.straight(), expected.straight()
+        assert (seen >> 24 == true >> 24).all()
+        # Of a nearly transparent colour eight bits tell little.
+        opaque = true >> 24 == 255
+        assert (seen[opaque] == true[opaque]).all()
+
+
+def test_rows_stay_in_place_while_time_moves_and_move_with_the_lanes() -> None:
+    scene = make_scene(random_trace(4, 20_000, lanes=6, layers=4), height=240)
+    half = scene.visible.duration // 2
+    scenes = [
+        replace(scene, visible=TimeRange(half // 2, half)),
+        replace(scene, scroll_y=40.0),
+        replace(scene, color_by="layer"),
+        replace(scene, mask=scene.index.trace.spans.lane % 2 == 0, mask_token=0),
+        replace(scene, mask=scene.index.trace.spans.lane % 2 == 1, mask_token=1),
+        replace(scene, theme=theme("light")),
+        scene,
+    ]
+    for one in scenes:
+        again = replace(one, index=TraceIndex(one.index.trace))
+        warm, cold = (
+            colors_of(render_image(compose_timeline(x))) for x in (one, again)
+        )
+        assert (warm == cold).all()

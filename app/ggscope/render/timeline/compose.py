@@ -938,9 +938,11 @@ def _without_transparency(batch: Batch, theme: Theme) -> Batch:
     """
     if isinstance(batch, ImageBatch):
         # Empty columns stay see-through: ghosts and grid lines lie under them.
-        mixed = blend(batch.pixels, theme.lane)
-        empty = (batch.pixels >> np.uint32(24)) == 0
-        return replace(batch, pixels=np.where(empty, np.uint32(0), mixed))
+        pixels = batch.straight()
+        mixed = blend(pixels, theme.lane)
+        empty = (pixels >> np.uint32(24)) == 0
+        mixed = np.where(empty, np.uint32(0), mixed)
+        return replace(batch, pixels=mixed, premultiplied=False)
     if isinstance(batch, RectBatch):
         opaque = (batch.fill >> np.uint32(24)) == 255
         hatched = (

@@ -205,8 +205,9 @@ class RowsDraft:
         plain, boxed = wide.take(~tokens), wide.take(tokens)
         fill = self._fills(plain)
         labels = self._labels(plain, fill) if len(plain) else []
+        boxed_fill = token_colors(self._geometry, boxed.ids)
         if len(boxed):
-            labels += token_labels(self._geometry, self._clip, boxed)
+            labels += token_labels(self._geometry, self._clip, boxed, boxed_fill)
         labels.sort(key=lambda item: -item[0])
         texts = TextList(text for _, text in labels[:MAX_LABELS])
         return [
@@ -216,7 +217,7 @@ class RowsDraft:
             *self._hatch(gaps, y0, y1),
             *(self._boxes(plain, fill) if len(plain) else ()),
             *self._doubts(plain),
-            *(token_boxes(self._geometry, self._clip, boxed) if len(boxed) else ()),
+            *token_boxes(self._geometry, self._clip, boxed, boxed_fill),
             *texts.batch(),
         ]
 
@@ -752,8 +753,12 @@ def darker(fill: U32) -> U32:
     return halved
 
 
-def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: WideSpans) -> list[Batch]:
+def token_boxes(
+    geometry: TimelineGeometry, clip: Clip, wide: WideSpans, fill: U32
+) -> list[Batch]:
     """Return tokens as flat boxes, a pixel apart, with round corners if wide enough."""
+    if not len(wide):
+        return []
     scene, spans = geometry.scene, geometry.scene.index.trace.spans
     theme, visible = scene.theme, geometry.time.visible
     marked = _is_selected(scene, wide.ids)
@@ -762,7 +767,6 @@ def token_boxes(geometry: TimelineGeometry, clip: Clip, wide: WideSpans) -> list
     x0 = wide.x0 - np.where(spans.start[wide.ids] < visible.start, 8.0, 0.0)
     x1 = wide.x1 + np.where(spans.end[wide.ids] > visible.end, 8.0, 0.0)
     is_round = x1 - x0 >= _ROUND_PX
-    fill = token_colors(geometry, wide.ids)
     batches: list[Batch] = []
     for chosen, radius in ((~is_round, 0.0), (is_round, _RADIUS)):
         rects = RectList()
@@ -794,7 +798,7 @@ def token_share(geometry: TimelineGeometry) -> float:
 
 
 def token_labels(
-    geometry: TimelineGeometry, clip: Clip, wide: WideSpans
+    geometry: TimelineGeometry, clip: Clip, wide: WideSpans, fill: U32
 ) -> list[tuple[float, Text]]:
     """Return (width, text) of the tokens with room for one.
 
@@ -806,7 +810,6 @@ def token_labels(
     marked = _is_selected(scene, wide.ids)
     is_readable = contrast(theme.selection, neutral_color(theme)) >= _TEXT_CONTRAST
     selected_color = theme.selection if is_readable else theme.text
-    fill = token_colors(geometry, wide.ids).tolist()
     labelled = np.flatnonzero(wide.x1 - wide.x0 >= TOKEN_LABEL_PX)
     label_px = (wide.x1 - wide.x0)[labelled] - _LABEL_MARGINS
     names = [_token_names(trace, span) for span in wide.ids[labelled].tolist()]
@@ -834,7 +837,7 @@ def token_labels(
             float(wide.x0[i]) + 7,
             float(wide.y0[i] + wide.y1[i]) / 2,
             label,
-            _readable(selected_color if marked[i] else theme.text, fill[i]),
+            _readable(selected_color if marked[i] else theme.text, int(fill[i])),
             LABEL_SIZE,
             Face.UI,
             width=width,
