@@ -216,4 +216,4 @@ def test_memory_of_a_log_stands_by_device(
     titles = [heading.title for heading in table.rows.headings]
     cell = table.rows.row(0)[titles.index("unaccounted")]
     assert cell.caution
-    assert "more than" in cell.tip
+    assert "exceed" in cell.tip
