@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,8 @@ def start(*arguments: object, stderr: int = subprocess.PIPE) -> subprocess.Popen
         stderr=stderr,
         text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT / "tests"), "NO_COLOR": "1"},
+        # A shell that runs the tests in the background has its children ignore it.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 
