@@ -101,6 +101,7 @@ def test_table_and_details_show_the_time_alike(
     report = {fact.label: fact.value for fact in details.facts.facts}["start"]
 
     assert parse_time(report, session.trace.clock) == int(spans.start[20])
+    qtbot.waitUntil(lambda: table.model.row_of(20) is not None)
     row = table.model.row_of(20)
     assert row is not None
     # In the table all times have one unit.

@@ -1,7 +1,7 @@
 /* What rows and their running sums are made from, one pass each over the spans. */
 #include "native.h"
 
-/* rows.PREFIX_STEP */
+/* rows.PREFIX_STEP, columns.LENGTH_BUCKET */
 enum { STEP = 16, MAX_OPEN = 1024 };
 
 /* Tell whether n spans are a row as they stand: sorted, without overlap. */

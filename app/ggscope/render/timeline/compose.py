@@ -746,8 +746,11 @@ def _places_of(
         place_lanes(geometry, geometry.fixed_clip, sticky),
         place_lanes(geometry, geometry.body_clip, scrolled),
     )
-    entry = ((scene.layout, scene.mask), key, (boxes, places))
-    cached[:] = [*cached[-_MAX_HEADS + 1 :], entry]
+    if not scene.index.grows:
+        # Those of another filter would keep what it has computed, some bytes a span.
+        same = [entry for entry in cached if entry[0][1] is scene.mask]
+        entry = ((scene.layout, scene.mask), key, (boxes, places))
+        cached[:] = [*same[-_MAX_HEADS + 1 :], entry]
     return boxes, places
 
 
