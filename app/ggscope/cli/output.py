@@ -40,7 +40,6 @@ SIGNALLED = 128
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32"}
 _STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_CODES.values())})m)")
 _CLEAR_LINE = "\r\x1b[K"
-_NAME_CHARS = 80
 _JSON_BLOCK = 1 << 20
 """Characters of a list that are printed at once."""
 _own_stdout: TextIO | None = None
@@ -314,14 +313,6 @@ def table(
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     lines = [_aligned(row, widths, left) for row in cells]
     return "\n".join((styled(lines[0], "bold"), *lines[1:]))
-
-
-def short_name(text: str) -> str:
-    """Return a name for a table: names of C++ functions fill pages."""
-    if len(text) <= _NAME_CHARS:
-        return text
-    half = (_NAME_CHARS - 1) // 2
-    return f"{text[: _NAME_CHARS - 1 - half]}…{text[-half:]}"
 
 
 class GrowingTable:

@@ -43,7 +43,7 @@ from ggscope.descriptions.statistics import (
     stat_notes,
     unrecorded_cells,
 )
-from ggscope.descriptions.summary import bottleneck_text
+from ggscope.descriptions.summary import bottleneck_line
 from ggscope.descriptions.times import time_notes
 from ggscope.errors import ExportError, SuffixError, TraceError
 from ggscope.exporters.folders import without_folders
@@ -215,7 +215,7 @@ def _key_facts(
             yield _phase_title(phase), _phase_cell(phase, unit)
         run_summary = summary(trace, peak=peak_of(trace))
         if run_summary.cause is not None:
-            yield "Bottleneck", Cell(bottleneck_text(run_summary))
+            yield "Bottleneck", Cell(bottleneck_line(run_summary))
         if ops.rows and ops.rows[0].timed:
             top = ops.rows[0]
             text = f"{top.key}: {format_share(top.share)} of the op time"

@@ -27,6 +27,7 @@ from ggscope.cli.info.times import stalls_json
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import for_each_file, load, print_heading
 from ggscope.descriptions.pivot import pivot_cells, pivot_notes
+from ggscope.descriptions.short_names import short_name
 from ggscope.descriptions.statistics import (
     group_noun,
     headed_columns,
@@ -407,7 +408,7 @@ def _cells(result: _Result, *, is_short: bool) -> list[list[str]]:
     facts, columns = result.facts, result.columns
     rows = [[stat_cell(c, row, facts).text for c in columns] for row in result.rows]
     if is_short:
-        rows = [[output.short_name(cell) for cell in row] for row in rows]
+        rows = [[short_name(cell) for cell in row] for row in rows]
     for op, count in result.unrecorded.items():
         rows.append([cell.text for cell in unrecorded_cells(op, count, columns)])
     return rows

@@ -11,10 +11,10 @@ from ggscope.analysis.summary.token_threads import TokenThreads, token_threads
 from ggscope.cli import output
 from ggscope.cli.output import GOOD
 from ggscope.cli.reading import answer_each, load, print_heading
+from ggscope.descriptions.short_names import short_name
 from ggscope.descriptions.spans import column_time_form, op_text
 from ggscope.descriptions.summary import (
-    bottleneck_name,
-    bottleneck_text,
+    bottleneck_line,
     summary_sections,
     unknown_lines,
 )
@@ -57,17 +57,13 @@ def _print(
     arguments: Namespace,
 ) -> None:
     print_heading(path, arguments)
-    name, text = bottleneck_name(facts), bottleneck_text(facts)
-    if name is not None and not text.startswith(name):
-        text = f"{output.short_name(name)}: {text}"
-    output.emit(one_line(f"Bottleneck  {text}"))
+    output.emit(one_line(f"Bottleneck  {bottleneck_line(facts)}"))
     for section in summary_sections(trace, facts):
         output.emit("")
         lines = [line for line in section.lines if line.value]
         output.emit(section.title)
         rows = [
-            (f"  {output.short_name(line.title)}", line.value, line.remark)
-            for line in lines
+            (f"  {short_name(line.title)}", line.value, line.remark) for line in lines
         ]
         output.emit(output.table(("", "", ""), rows, left=(0, 1, 2)).split("\n", 1)[1])
     if idle is not None:

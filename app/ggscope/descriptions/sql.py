@@ -1,10 +1,13 @@
 """What rows of a query are of, as text: recordings are rarely all of a run."""
 
-from collections import Counter
-
 from ggscope.analysis.completeness.coverage import trace_coverage
 from ggscope.descriptions.coverage import left_out_text
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.trace import (
+    Severity,
+    Trace,
+    problem_count_text,
+    problem_counts,
+)
 
 
 def trace_limits(trace: Trace) -> list[str]:
@@ -16,12 +19,10 @@ def trace_limits(trace: Trace) -> list[str]:
     lines = []
     if left_out := left_out_text(trace_coverage(trace)):
         lines.append(f"left out of the trace: {left_out}")
-    counts = Counter(warning.severity for warning in trace.warnings)
-    problems = [
-        severity.counted(n)
-        for severity, n in sorted(counts.items(), reverse=True)
-        if severity > Severity.INFO
-    ]
+    counts = problem_counts(trace)
+    problems = problem_count_text(
+        {severity: n for severity, n in counts.items() if severity > Severity.INFO}
+    )
     if problems:
-        lines.append(f"{', '.join(problems)} (table problems)")
+        lines.append(f"{problems} (table problems)")
     return lines

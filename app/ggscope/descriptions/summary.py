@@ -8,13 +8,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from ggscope.analysis.model_tensors import is_model_alone
 from ggscope.analysis.requests import RequestShares
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text
 from ggscope.analysis.summary.bottleneck import Cause, DeviceUse, SlowBars
+from ggscope.analysis.summary.devices import StreamTimes
 from ggscope.analysis.summary.frames import FrameShare
+from ggscope.analysis.summary.host_waits import (
+    HostWaits,
+    host_waits_by_lane,
+    is_host_wait,
+)
 from ggscope.analysis.summary.summary import Summary
 from ggscope.analysis.summary.thread_estimate import ThreadEstimate
+from ggscope.descriptions.short_names import name_in_sentence
 from ggscope.descriptions.tensors import (
     UNKNOWN_TYPE,
     ModelShare,
@@ -26,8 +35,8 @@ from ggscope.descriptions.tensors import (
 )
 from ggscope.descriptions.threads import other_count_text
 from ggscope.model.selection import By
-from ggscope.model.tables import Quality
-from ggscope.model.trace import Severity, Trace
+from ggscope.model.tables import Phase, Quality
+from ggscope.model.trace import Trace, problem_count_text
 from ggscope.model.units import (
     NOT_AVAILABLE,
     TimeRange,
@@ -45,13 +54,14 @@ TOKENS, PASSES = "Tokens", "Graph passes"
 N_OPS, N_LANES = 3, 16
 """Lines of ops and threads, before "and so many more"."""
 
-_FROM_FIRST_TO_LAST = "the time from its first to its last kernel or copy"
+_FIRST_TO_LAST = "the time from its first to its last kernel or copy"
 _MODEL_PARTS: tuple[tuple[str, Literal["type", "component"]], ...] = (
     ("Types", "type"),
     ("Components", "component"),
 )
-_MOST_SHARE = 0.5
-"""Share from which one of several is named."""
+_MOST_SHARE, _NAMED_KERNEL = 0.5, 0.2
+"""Share from which one of several is named; of the kernels of a busy device."""
+_OF_DEVICES = (Cause.DEVICE, Cause.HOST, Cause.DEVICE_IDLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +73,13 @@ class Target:
     time : a range of the timeline.
     span : a span.
     group : a row of the statistics: by what, and its key.
+    view : id of a view.
     """
 
     time: TimeRange | None = None
     span: int | None = None
     group: tuple[By, str] | None = None
+    view: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +136,21 @@ def bottleneck_text(facts: Summary, *, under_name: bool = False) -> str:
     return f"{rest[:1].upper()}{rest[1:]}"
 
 
+def bottleneck_line(facts: Summary) -> str:
+    """Return what limits the run and the evidence as one line, each said once.
+
+    "Idle threads. In 67.2 % of the time …", "MUL_MAT takes 69.3 % of …".
+    """
+    text, name = _evidence_text(facts), bottleneck_name(facts)
+    if name is None or name in text:
+        return text
+    return f"{name[:1].upper()}{name[1:]}. {text}"
+
+
 def _evidence_text(facts: Summary) -> str:
     seen, cause = facts.evidence, facts.cause
     if cause is None:
-        return f"Not in the trace: {facts.unknown['bottleneck']}."
+        return f"Not known: {facts.unknown['bottleneck']}."
     if cause is Cause.BETWEEN_TOKENS:
         between = format_share(seen.between or 0)
         noun = facts.tokens.bars.noun
@@ -135,7 +158,12 @@ def _evidence_text(facts: Summary) -> str:
             f"Between the first and the last {noun}, none runs {between} of the time."
         )
     if cause is Cause.SLOW_TOKENS and seen.slow is not None:
-        return _slow_text(facts, seen.slow)
+        return f"{_slow_text(facts, seen.slow)}."
+    if cause is Cause.SLOW_PASSES and seen.passes is not None:
+        return (
+            f"{_slow_text(facts, seen.passes)}; ops are not recorded, and a pass may "
+            "be of a prompt."
+        )
     if cause in (Cause.WAITING, Cause.SHARED_CORES):
         waiting = format_share(seen.waiting or 0)
         threads = format_counted(seen.n_threads, "thread")
@@ -160,30 +188,32 @@ def _evidence_text(facts: Summary) -> str:
     if cause is Cause.BANDWIDTH:
         of_peak = format_share(seen.of_peak or 0)
         return f"Weights are read at {of_peak} of the peak memory bandwidth."
-    if cause in (Cause.DEVICE, Cause.HOST) and seen.device is not None:
+    if cause in _OF_DEVICES and seen.device is not None:
         return _device_text(seen.device, cause)
+    if cause is Cause.HOST_WAITS and seen.host_waits is not None:
+        return _host_waits_text(seen.host_waits, seen.device)
     if seen.engine is not None:
         name, busy = seen.engine
-        text = f"{name} is busy {format_share(busy)} of the time, most of all engines"
-        return f"{text}." if cause is Cause.ENGINE else f"{text}; no engine limits it."
+        return f"{name} is busy {format_share(busy)} of the time, most of all engines."
     if seen.op is None:
         assert seen.requests is not None
         return _requests_text(seen.requests, cause)
     name, share = seen.op
+    text = f"{name} takes {format_share(share)} of the time of recorded ops"
     if facts.frames is not None:
         text = f"{name} takes {format_share(share)} of the profile (self)"
-        return f"{text}." if cause is Cause.OP else f"No frame stands out: {text}."
-    text = f"{name} takes {format_share(share)} of the time of recorded ops"
-    if facts.ops.all.quality == Quality.DERIVED.word:
+    elif facts.ops.all.quality == Quality.DERIVED.word:
         text += " (by derived times)"
-    return f"{text}." if cause is Cause.OP else f"No op stands out: {text}."
+    if cause is Cause.OP:
+        return f"{text}."
+    return f"{text}, more than any other {'op' if facts.frames is None else 'frame'}."
 
 
 def _requests_text(shares: RequestShares, cause: Cause) -> str:
     parts = {
         Cause.GENERATION: ("generation", shares.generated),
         Cause.PROMPT: ("prompt processing", shares.prompt),
-        Cause.QUEUE: ("waiting for the begin of the prompt", shares.queued),
+        Cause.QUEUE: ("waiting for the prompt to start", shares.queued),
     }
     known = [(name, part) for name, part in parts.values() if part is not None]
     known.sort(key=lambda part: -part[1])
@@ -194,18 +224,41 @@ def _requests_text(shares: RequestShares, cause: Cause) -> str:
             f"; {format_share(shares.reprocessed)} of the computed prompt tokens had "
             "been in the cache"
         )
-    return f"{text}." if cause is not Cause.SPREAD else f"No part stands out. {text}."
+    return f"{text}."
 
 
 def _device_text(device: DeviceUse, cause: Cause) -> str:
+    kernel, share = device.kernel or ("", 0.0)
+    kernel = name_in_sentence(kernel)
+    most = f"{kernel} takes {format_share(share)} of the time of its kernels"
     if cause is Cause.DEVICE:
-        busy = format_share(device.busy)
-        return f"{device.name} is busy {busy} of {_FROM_FIRST_TO_LAST}."
-    idle, host = format_share(1 - device.busy), format_share(device.host or 0)
-    return (
-        f"{device.name} is idle {idle} of {_FROM_FIRST_TO_LAST}; "
-        f"{host} of the gaps of its busiest stream passed before the next launch."
-    )
+        text = f"{device.name} is busy {format_share(device.busy)} of {_FIRST_TO_LAST}"
+        return f"{text}; {most}." if share >= _NAMED_KERNEL else f"{text}."
+    idle = format_share(1 - device.busy)
+    text = f"{device.name} is idle {idle} of {_FIRST_TO_LAST}"
+    if cause is Cause.HOST:
+        host = format_share(device.host or 0)
+        return (
+            f"{text}; {host} of the gaps of its busiest stream passed before the next "
+            "launch."
+        )
+    if device.host is None:
+        text += "; what it waits for is not recorded"
+    return f"{text}. {most}." if share >= _MOST_SHARE else f"{text}."
+
+
+def _host_waits_text(waits: HostWaits, device: DeviceUse | None) -> str:
+    name, share = waits.longest
+    text = f"{name} takes {format_share(share)} of the time of recorded ops"
+    if waits.n_names > 1:
+        text = (
+            f"Such calls take {format_share(waits.share)} of the time of recorded "
+            f"ops, {name} {format_share(share)}"
+        )
+    if device is None:
+        return f"{text}; what the GPU does meanwhile is not recorded."
+    busy = format_share(device.busy)
+    return f"{text}; {device.name} is busy {busy} of {_FIRST_TO_LAST}."
 
 
 def _slow_text(facts: Summary, slow: SlowBars) -> str:
@@ -213,13 +266,11 @@ def _slow_text(facts: Summary, slow: SlowBars) -> str:
     verb = "takes" if slow.n == 1 else "take"
     some = f"{format_count(slow.n)} of {format_count(slow.of)} {_plural(noun)}"
     excess = format_share(slow.excess)
-    return (
-        f"{some} {verb} over twice the median; the time beyond it is {excess} of all."
-    )
+    return f"{some} {verb} over twice the median; the time beyond it is {excess} of all"
 
 
 def _plural(noun: str) -> str:
-    return f"{noun}{'es' if noun == GRAPH_PASS or noun == 'ubatch' else 's'}"
+    return f"{noun}{'es' if noun.endswith(('s', 'h')) else 's'}"
 
 
 def summary_sections(trace: Trace, facts: Summary) -> tuple[SummarySection, ...]:
@@ -304,17 +355,25 @@ def _devices(trace: Trace) -> Iterator[SummaryLine]:
             )
         for stream in device.streams[:N_LANES]:
             if stream.idle:
-                shares = (
-                    ("host", stream.host),
-                    ("launch", stream.launch),
-                    ("other", stream.other),
-                )
-                remark = ", ".join(
-                    f"{word} {format_share(part / stream.idle)}"
-                    for word, part in shares
-                )
                 idle = format_duration(stream.idle, unit)
-                yield SummaryLine(f"{stream.name} idle", idle, remark)
+                yield SummaryLine(f"{stream.name} idle", idle, _idle_remark(stream))
+
+
+def _idle_remark(stream: StreamTimes) -> str:
+    """Return what a stream waited for while it was idle, as far as that is recorded."""
+    if not stream.has_calls:
+        return "launches are not recorded"
+    shares = (
+        ("host", stream.host),
+        ("launch", stream.launch),
+        ("other", stream.other - stream.unknown),
+        ("launch not recorded", stream.unknown),
+    )
+    return ", ".join(
+        f"{word} {format_share(part / stream.idle)}"
+        for word, part in shares
+        if part or word != "launch not recorded"
+    )
 
 
 def _requests(trace: Trace) -> Iterator[SummaryLine]:
@@ -389,19 +448,7 @@ def _per_second(trace: Trace, per_tick: float) -> str:
 def _tokens(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
     tokens, unit = facts.tokens, trace.clock.unit
     bars = tokens.bars
-    for title, n, rate, name in (
-        ("generated", tokens.generated, tokens.generated_per_tick, "generated"),
-        ("prompt", tokens.prompt, tokens.prompt_per_tick, "prompt"),
-    ):
-        if n is None:
-            if rate is not None:
-                yield SummaryLine(title, _per_second(trace, rate), "of recorded tokens")
-            else:
-                yield _unknown(facts, f"tokens.{name}")
-            continue
-        speed = "" if rate is None else f"{_per_second(trace, rate)}"
-        yield SummaryLine(title, speed or format_counted(n, "token"),
-                          format_counted(n, "token") if speed else "")  # fmt: skip
+    yield from _speeds(trace, facts)
     if tokens.first_token is not None:
         time = TimeRange(
             int(bars.start[0]), int(bars.start[0]) + max(tokens.first_token, 1)
@@ -411,7 +458,7 @@ def _tokens(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
             format_duration(tokens.first_token, unit),
             target=Target(time=time),
         )
-    noun = bars.noun if bars.noun == GRAPH_PASS else "token"
+    noun = _bar_noun(facts)
     if tokens.median is not None:
         yield SummaryLine(f"median {noun}", format_duration(tokens.median, unit))
     if tokens.slowest is not None:
@@ -426,10 +473,58 @@ def _tokens(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         )
     if tokens.between is not None:
         yield SummaryLine(
-            f"between {noun}{'es' if noun == GRAPH_PASS else 's'}",
+            f"between {_plural(noun)}",
             format_share(tokens.between),
             "of the time",
         )
+
+
+def _speeds(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
+    """Yield tokens/s of generated tokens and prompts; the known one leads."""
+    tokens, bars = facts.tokens, facts.tokens.bars
+    generated = _speed(trace, facts, "generated")
+    prompt = _speed(trace, facts, "prompt")
+    time = bars.covered(bars.of_phase(Phase.PROMPT))
+    if time and not tokens.prompt_per_tick and tokens.first_token is None:
+        n = int(np.count_nonzero(bars.phase == Phase.PROMPT))
+        prompt = SummaryLine(
+            "prompt",
+            format_duration(time, trace.clock.unit),
+            f"{format_count(n)} pass{'' if n == 1 else 'es'}, "
+            "number of tokens not recorded",
+        )
+    if tokens.generated == 0:
+        yield prompt
+        yield SummaryLine("generated", "none", "in this trace")
+    else:
+        yield generated
+        yield prompt
+
+
+def _speed(
+    trace: Trace, facts: Summary, name: Literal["generated", "prompt"]
+) -> SummaryLine:
+    tokens = facts.tokens
+    n, rate = tokens.generated, tokens.generated_per_tick
+    if name == "prompt":
+        n, rate = tokens.prompt, tokens.prompt_per_tick
+    if n is None and rate is not None:
+        return SummaryLine(name, _per_second(trace, rate), "of recorded tokens")
+    if n is None:
+        return _unknown(facts, f"tokens.{name}")
+    count = format_counted(n, "token") if n else "none"
+    if rate is None:
+        return SummaryLine(name, count)
+    return SummaryLine(name, _per_second(trace, rate), count)
+
+
+def _bar_noun(facts: Summary) -> str:
+    """Return what median and slowest are of: tokens, prompt passes, graph passes."""
+    bars = facts.tokens.bars
+    if bars.noun == GRAPH_PASS:
+        return bars.noun
+    is_prompt = bars.phase[bars.is_timed] == Phase.PROMPT
+    return "prompt pass" if len(is_prompt) and is_prompt.all() else "token"
 
 
 def _ops(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
@@ -445,6 +540,8 @@ def _ops(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
             remark = f"{format_duration(row.self_time or 0, unit)} self"
         if row.rate is not None:
             remark += f", {format_byte_rate(row.rate, unit, hz)}"
+        if is_host_wait(row.key):
+            remark += ", host waits"
         yield SummaryLine(
             row.key,
             format_share(row.share),
@@ -484,6 +581,7 @@ def _threads(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
     by: By = "thread" if facts.evidence.engine is None else "engine"
     # The first one is the big figure: the busiest, and so with those that are listed.
     lanes = sorted(threads.lanes, key=lambda lane: -(lane.busy or 0))[:N_LANES]
+    waits = host_waits_by_lane(trace)
     for lane in lanes:
         if lane.busy is None:
             continue
@@ -492,6 +590,9 @@ def _threads(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
         parts = []
         if lane.wait is not None:
             parts.append(f"waits {format_share(lane.wait / threads.duration)}")
+        if lane.name in waits:
+            share = format_share(waits[lane.name] / threads.duration)
+            parts.append(f"waits for the GPU {share}")
         if lane.idle is not None and lane.is_measured:
             parts.append(f"idle {format_share(lane.idle / threads.duration)}")
         if not lane.is_measured:
@@ -565,17 +666,21 @@ def _data(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
 def _checks(trace: Trace, facts: Summary) -> Iterator[SummaryLine]:
     """Yield the problems of the files, and how many of their claims are true."""
     problems = facts.quality.problems
-    bad = problems[Severity.DATA_LOSS] + problems[Severity.ERROR]
-    if bad:
-        yield SummaryLine("problems", format_count(bad), "data lost or wrong")
-    elif notices := problems[Severity.NOTICE]:
-        yield SummaryLine("problems", format_counted(notices, "notice"))
-    else:
-        yield SummaryLine("problems", "none")
+    n, occurrences = sum(problems.values()), facts.quality.occurrences
+    yield SummaryLine(
+        "problems",
+        problem_count_text(problems) or "none",
+        f"{format_count(occurrences)} occurrences" if occurrences > n else "",
+        target=Target(view="problems") if n else None,
+    )
     checked = [figure for _, figure in trace.stated_figures()]
     if checked:
         wrong = sum(figure.agrees is False for figure in checked)
         right = sum(figure.agrees is True for figure in checked)
-        value = f"{format_count(right)} of {format_count(len(checked))} match"
-        remark = f"{format_count(wrong)} do not match the data" if wrong else ""
+        n_unknown = len(checked) - wrong - right
+        parts = ((wrong, "wrong"), (n_unknown, "not checkable"))
+        remark = ", ".join(f"{format_count(n)} {text}" for n, text in parts if n)
+        value = f"{format_count(right)} of {format_count(right + wrong)} match"
+        if not right + wrong:
+            value, remark = remark, ""
         yield SummaryLine("metadata check", value, remark)

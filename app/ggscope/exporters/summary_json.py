@@ -5,6 +5,7 @@ from typing import Any
 from ggscope.analysis.summary.bars import bar_text
 from ggscope.analysis.summary.devices import device_times
 from ggscope.analysis.summary.gaps import Gaps
+from ggscope.analysis.summary.host_waits import host_waits_by_lane
 from ggscope.analysis.summary.summary import Summary
 from ggscope.analysis.summary.thread_estimate import NoEstimate, ThreadEstimate
 from ggscope.analysis.summary.token_threads import TokenThreads
@@ -75,7 +76,8 @@ def summary_json(
         return None if part is None or not whole else part / whole
 
     counts = zip(Quality, facts.quality.spans.tolist(), strict=True)
-    problems = zip(Severity, facts.quality.problems, strict=True)
+    problems = facts.quality.problems
+    waits = host_waits_by_lane(trace)
     result: dict[str, Any] = {
         "tokens": {
             "counts": bars.noun if len(bars) else None,
@@ -119,6 +121,7 @@ def summary_json(
                 f"busy_{ticks}": lane.busy,
                 f"wait_{ticks}": lane.wait,
                 f"idle_{ticks}": lane.idle,
+                f"host_wait_{ticks}": waits.get(lane.name, 0) if waits else None,
                 "quality": "measured" if lane.is_measured else "derived",
             }
             for lane in threads.lanes
@@ -155,7 +158,7 @@ def summary_json(
         "never_touched_bytes": facts.never_touched,
         "quality": {
             **{quality.word: n for quality, n in counts},
-            "problems": {severity.word: n for severity, n in problems},
+            "problems": {one.word: problems.get(one, 0) for one in Severity},
         },
         "bottleneck": {
             "what": bottleneck_name(facts),
@@ -229,9 +232,9 @@ def _devices_json(trace: Trace, ticks: str) -> list[dict[str, object]] | None:
                     f"busy_{ticks}": stream.busy,
                     "gaps": stream.n_gaps,
                     f"idle_{ticks}": stream.idle,
-                    f"host_{ticks}": stream.host,
-                    f"launch_{ticks}": stream.launch,
-                    f"other_{ticks}": stream.other,
+                    f"host_{ticks}": stream.host if stream.has_calls else None,
+                    f"launch_{ticks}": stream.launch if stream.has_calls else None,
+                    f"other_{ticks}": stream.other if stream.has_calls else None,
                     f"unknown_{ticks}": stream.unknown,
                 }
                 for stream in device.streams

@@ -3,7 +3,6 @@
 import math
 import os
 import time
-from collections import Counter
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QTimer, Signal
@@ -18,7 +17,14 @@ from PySide6.QtWidgets import (
 
 from ggscope.gui.widgets import GlyphButton, ProgressBar, set_property
 from ggscope.model.record_kinds import record_text
-from ggscope.model.trace import RUNNING, OpTable, Severity, Trace
+from ggscope.model.trace import (
+    RUNNING,
+    OpTable,
+    Severity,
+    Trace,
+    problem_count_text,
+    problem_counts,
+)
 from ggscope.model.units import format_bytes, format_count, shown_form
 from ggscope.session.scheduler import STATUS_S, FrameClient
 from ggscope.session.session import Session
@@ -244,7 +250,7 @@ class StatusStrip(QFrame):
         if trace is not None:
             description = "no problems yet" if trace.is_unread else "no problems"
         if counts:
-            description = ", ".join(s.counted(n) for s, n in counts.items())
+            description = problem_count_text(counts)
         text = description
         if worst > Severity.INFO:
             text, *others = (s.counted(n) for s, n in counts.items())
@@ -394,18 +400,6 @@ def _duration_text(seconds: float) -> str:
     """Return ``7 s`` or ``2:03``, rounded up."""
     rounded = max(1, math.ceil(seconds))
     return f"{rounded} s" if rounded < 60 else f"{rounded // 60}:{rounded % 60:02}"
-
-
-def problem_counts(trace: Trace | None) -> dict[Severity, int]:
-    """Return the number of kinds of problems by severity, the worst first.
-
-    Notes are counted only where there is nothing worse.
-    """
-    if trace is None:
-        return {}
-    counts = Counter(warning.severity for warning in trace.warnings)
-    worse = {s: n for s, n in counts.items() if s > Severity.INFO}
-    return dict(sorted((worse or counts).items(), reverse=True))
 
 
 def _name_of(trace: Trace, path: Path | None) -> str:

@@ -621,6 +621,24 @@ class ReadWarning:
     file: str = ""
 
 
+def problem_counts(trace: "Trace | None") -> dict[Severity, int]:
+    """Return the number of kinds of problems by severity, the worst first.
+
+    Notes are counted only where there is nothing worse. This is how problems are
+    counted wherever a trace is summed up.
+    """
+    if trace is None:
+        return {}
+    counts = Counter(warning.severity for warning in trace.warnings)
+    worse = {s: n for s, n in counts.items() if s > Severity.INFO}
+    return dict(sorted((worse or counts).items(), reverse=True))
+
+
+def problem_count_text(counts: Mapping[Severity, int]) -> str:
+    """Return ``1 error, 2 notices``; "" for none."""
+    return ", ".join(severity.counted(n) for severity, n in counts.items())
+
+
 def unknown_op(number: int) -> str:
     """Return ``OP_83?``, what an op number is called that no table names."""
     return f"OP_{number}?"

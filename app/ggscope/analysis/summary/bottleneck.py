@@ -3,21 +3,23 @@
 The causes are looked at in this order, and the first that its evidence supports is
 named: nothing computed between tokens; threads that share cores, so that they wait at
 barriers; a few slow tokens; threads that wait for another one; idle threads; memory at
-its peak rate; a device that is busy, or waits for the program to launch work; the
-busiest engine; the op that takes most of the time; without ops, what requests of a
-server take most time for. Each threshold is a share of the
-time that it explains.
+its peak rate; a device that is busy, or waits for the program to launch work; calls in
+which the host waits for the GPU; the busiest engine; the op that takes most of the
+time; a device that is idle for a reason that is not recorded; without ops, what
+requests of a server take most time for, or a few slow graph passes. Each threshold is a
+share of the time that it explains.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 
 from ggscope.analysis.requests import RequestShares
+from ggscope.analysis.summary.host_waits import HostWaits
 
 _MAX_BETWEEN, _MAX_WAITING, _MAX_IDLE = 0.5, 0.3, 0.5
 _SLOW_EXCESS, _FEW = 0.3, 0.1
 _PEAK, _BUSY_ENGINE, _LEADING_OP = 0.7, 0.5, 0.35
-_BUSY_DEVICE, _HOST = 0.7, 0.5
+_BUSY_DEVICE, _HOST, _HOST_WAITS, _IDLE_DEVICE = 0.7, 0.5, 0.35, 0.5
 _LEADING_PART, _REPROCESSED = 0.5, 0.3
 
 
@@ -32,18 +34,21 @@ class Cause(Enum):
     BANDWIDTH = "memory bandwidth"
     DEVICE = "busy device"
     HOST = "device waits for the host"
+    HOST_WAITS = "host waits for the GPU"
+    DEVICE_IDLE = "idle device"
     ENGINE = "busiest engine"
     OP = "one op"
     QUEUE = "waits before prompts"
     REPROCESSING = "prompts computed again"
     PROMPT = "prompt processing"
     GENERATION = "token generation"
+    SLOW_PASSES = "slow graph passes"
     SPREAD = "no single cause"
 
 
 @dataclass(frozen=True, slots=True)
 class SlowBars:
-    """Generated tokens or ubatches that take more than twice the median.
+    """Generated tokens, ubatches or graph passes that take over twice the median.
 
     Attributes
     ----------
@@ -66,12 +71,15 @@ class DeviceUse:
     name : of the device.
     busy : share of the time in which it works.
     host : share of the idle time of its busiest stream in which the program had not
-        launched yet what follows; None where it is never idle.
+        launched yet what follows; None where it is never idle, or launches of less
+        than half of that time are recorded.
+    kernel : the kernel of most time, and its share of the time of all kernels.
     """
 
     name: str
     busy: float
     host: float | None
+    kernel: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +98,11 @@ class Evidence:
     waited_op : the op of that thread behind which they waited longest, and its share.
     of_peak : rate of reading weights as a share of the machine's peak.
     device : the busiest device.
+    host_waits : calls in which the host waits for the GPU.
     engine : the busiest engine, and its busy share.
     op : the op of most time, and its share of the time of all ops.
     requests : where the time of requests goes.
+    passes : the slow ones of graph passes, whose phases are not known.
     """
 
     between: float | None = None
@@ -105,9 +115,11 @@ class Evidence:
     waited_op: tuple[str, float] | None = None
     of_peak: float | None = None
     device: DeviceUse | None = None
+    host_waits: HostWaits | None = None
     engine: tuple[str, float] | None = None
     op: tuple[str, float] | None = None
     requests: RequestShares | None = None
+    passes: SlowBars | None = None
 
 
 def cause_of(seen: Evidence) -> Cause | None:
@@ -117,8 +129,7 @@ def cause_of(seen: Evidence) -> Cause | None:
     waits = seen.waiting is not None and seen.waiting >= _MAX_WAITING
     if waits and 0 < seen.n_cores < seen.n_threads:
         return Cause.SHARED_CORES
-    slow = seen.slow
-    if slow is not None and slow.n <= _FEW * slow.of and slow.excess >= _SLOW_EXCESS:
+    if _are_few(seen.slow):
         return Cause.SLOW_TOKENS
     if waits:
         return Cause.WAITING
@@ -131,11 +142,28 @@ def cause_of(seen: Evidence) -> Cause | None:
         return Cause.DEVICE
     if device is not None and device.host is not None and device.host >= _HOST:
         return Cause.HOST
+    if seen.host_waits is not None and seen.host_waits.share >= _HOST_WAITS:
+        return Cause.HOST_WAITS
     if seen.engine is not None:
-        return Cause.ENGINE if seen.engine[1] >= _BUSY_ENGINE else Cause.SPREAD
+        return Cause.ENGINE if seen.engine[1] >= _BUSY_ENGINE else _spread(device)
     if seen.op is not None:
-        return Cause.OP if seen.op[1] >= _LEADING_OP else Cause.SPREAD
-    return None if seen.requests is None else _cause_of_requests(seen.requests)
+        return Cause.OP if seen.op[1] >= _LEADING_OP else _spread(device)
+    if seen.requests is not None:
+        return _cause_of_requests(seen.requests)
+    return Cause.SLOW_PASSES if _are_few(seen.passes) else None
+
+
+def _are_few(slow: SlowBars | None) -> bool:
+    """Return whether a few slow bars take much of the time."""
+    if slow is None:
+        return False
+    return slow.n <= _FEW * slow.of and slow.excess >= _SLOW_EXCESS
+
+
+def _spread(device: DeviceUse | None) -> Cause:
+    """Return what limits a run in which no engine and no op stands out."""
+    is_idle = device is not None and 1 - device.busy >= _IDLE_DEVICE
+    return Cause.DEVICE_IDLE if is_idle else Cause.SPREAD
 
 
 def _cause_of_requests(shares: RequestShares) -> Cause:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.once import once
 from ggscope.analysis.statistics.nesting import covered
+from ggscope.analysis.workers import add_by_group
 from ggscope.model.tables import I64, Quality, distinct, quality_of
 from ggscope.model.trace import Trace, lane_titles
 
@@ -47,6 +48,11 @@ class StreamTimes:
     other: int
     unknown: int
 
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call of what follows a gap is recorded, of any gap."""
+        return self.unknown < self.idle
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceTimes:
@@ -60,6 +66,8 @@ class DeviceTimes:
     n_kernels, kernels : kernels, and the time in which one ran.
     n_copies, copies : likewise of copies.
     overlap : in which both ran.
+    top_kernel : the kernel of most time, and its share of the time of all kernels,
+        where several at a time count each; None without kernels.
     launch_delay : median from a call's begin to that of its kernel; None where no
         call is recorded.
     streams : longest busy first.
@@ -73,6 +81,7 @@ class DeviceTimes:
     n_copies: int
     copies: int
     overlap: int
+    top_kernel: tuple[str, float] | None
     launch_delay: float | None
     streams: tuple[StreamTimes, ...]
 
@@ -172,9 +181,23 @@ def _device(trace: Trace, group: int, ids: I64, call: I64) -> DeviceTimes:
         n_copies=int(is_copy.sum()),
         copies=copies,
         overlap=kernels + copies - union(is_kernel | is_copy),
+        top_kernel=_top_kernel(trace, ids[is_kernel]),
         launch_delay=float(np.median(delay)) if len(delay) else None,
         streams=tuple(sorted(streams, key=lambda stream: -stream.busy)),
     )
+
+
+def _top_kernel(trace: Trace, ids: I64) -> tuple[str, float] | None:
+    """Return the kernel of most time among these, and its share of their time."""
+    spans = trace.spans
+    op = spans.op[ids].astype(np.int64)
+    total = np.zeros(int(op.max(initial=-1)) + 1, np.int64)
+    add_by_group(total, op, spans.end[ids] - spans.start[ids])
+    whole = int(total.sum())
+    if not whole:
+        return None
+    top = int(total.argmax())
+    return trace.op_name(top), int(total[top]) / whole
 
 
 def _stream(trace: Trace, lane: int, name: str, ids: I64, call: I64) -> StreamTimes:

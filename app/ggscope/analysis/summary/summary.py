@@ -27,13 +27,14 @@ from ggscope.analysis.summary.bottleneck import (
     cause_of,
 )
 from ggscope.analysis.summary.frames import FrameShare, frame_shares
+from ggscope.analysis.summary.host_waits import host_waits
 from ggscope.analysis.summary.latency import SLOW, counted_bars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops, hidden_tokens
 from ggscope.analysis.summary.threads import ThreadTimes, thread_times
 from ggscope.analysis.summary.weight_traffic import WeightTraffic, weight_traffic
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.tables import I64, Phase, Quality, quality_of
-from ggscope.model.trace import LaneKind, Severity, Trace
+from ggscope.model.trace import LaneKind, Severity, Trace, problem_counts
 
 Bools = npt.NDArray[np.bool_]
 UNKNOWN_FIELDS = (
@@ -95,11 +96,13 @@ class DataQuality:
     Attributes
     ----------
     spans : number of spans by `Quality`, int64[4].
-    problems : number of problems by `Severity`.
+    problems : number of kinds of problems by `Severity`, as `problem_counts`.
+    occurrences : how often they occur, all of `problems` together.
     """
 
     spans: I64
-    problems: tuple[int, ...]
+    problems: Mapping[Severity, int]
+    occurrences: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,6 +185,11 @@ def summary(
         unknown["bottleneck"] = unknown.get("ops") or "no op or engine has a known time"
         if trace.log is not None:
             unknown["bottleneck"] = "no request has times of its prompt and generation"
+        elif not len(trace.spans):
+            unknown["bottleneck"] = "the file records no run"
+        elif len(tokens.bars) and not (trace.spans.op >= 0).any():
+            noun = "graph passes" if tokens.bars.noun == GRAPH_PASS else "tokens"
+            unknown["bottleneck"] = f"the trace records {noun}, and no ops in them"
     if is_model_alone(trace):
         unknown = dict.fromkeys(UNKNOWN_FIELDS, _MODEL_ALONE)
     return Summary(
@@ -424,10 +432,9 @@ def _quality(trace: Trace) -> DataQuality:
     for piece in chunks(len(trace.spans)):
         of = quality_of(trace.spans.flags[piece])
         counts += np.bincount(of, minlength=len(Quality))
-    problems = [0] * len(Severity)
-    for problem in trace.warnings:
-        problems[problem.severity] += problem.count
-    return DataQuality(counts, tuple(problems))
+    problems = problem_counts(trace)
+    shown = (one for one in trace.warnings if one.severity in problems)
+    return DataQuality(counts, problems, sum(one.count for one in shown))
 
 
 def _evidence(
@@ -461,8 +468,10 @@ def _evidence(
         waited_op=None if first is None else first.op,
         of_peak=rate / peak if rate is not None and peak else None,
         device=device,
+        host_waits=host_waits(ops),
         engine=engine,
         op=None if top is None else (top.key, top.share),
+        passes=_slow(tokens, GRAPH_PASS),
     )
 
 
@@ -477,18 +486,29 @@ def _device(trace: Trace) -> DeviceUse | None:
         return None
     busiest = max(devices, key=lambda one: one.busy)
     stream = busiest.streams[0]
-    host = stream.host / stream.idle if stream.idle else None
-    return DeviceUse(busiest.name or "device", busiest.busy / busiest.time, host)
+    is_known = stream.idle > 2 * stream.unknown
+    return DeviceUse(
+        busiest.name or "device",
+        busiest.busy / busiest.time,
+        stream.host / stream.idle if is_known else None,
+        busiest.top_kernel,
+    )
 
 
-def _slow(tokens: TokenSummary) -> SlowBars | None:
-    """Return the slow ones of generated tokens; a prompt among them would be slow."""
+def _slow(tokens: TokenSummary, noun: str = "") -> SlowBars | None:
+    """Return the slow ones of generated tokens; a prompt among them would be slow.
+
+    Parameters
+    ----------
+    noun : those of all bars that are this, such as graph passes without a phase.
+    """
     bars = tokens.bars
     is_counted = counted_bars(bars)
     counted = bars.duration[is_counted]
     whole = int(counted.sum())
     is_generated = bars.phase[is_counted] == Phase.GENERATE
-    if tokens.median is None or not whole or not is_generated.all():
+    is_asked = bars.noun == noun if noun else bool(is_generated.all())
+    if tokens.median is None or not whole or not is_asked:
         return None
     duration = bars.duration[np.array(tokens.outliers, np.int64)]
     excess = float(duration.sum() - len(duration) * tokens.median)

@@ -9,7 +9,8 @@ from ggscope.cli.info.times import (
     latency_text,
     stalls_text,
 )
-from ggscope.cli.output import short_name, styled, table
+from ggscope.cli.output import styled, table
+from ggscope.descriptions.short_names import short_name
 from ggscope.model.trace import Trace
 from ggscope.model.units import (
     NOT_AVAILABLE,

@@ -127,6 +127,8 @@ class SummaryPanel(QWidget):
             session.viewport.set_visible(with_air(target.time))
         elif target.group is not None:
             session.selection.select_group(SpanGroup(*target.group))
+        elif target.view:
+            session.navigator.view_requested.emit(target.view)
 
 
 def _summary_of(

@@ -96,7 +96,9 @@ def test_a_device_that_waits_for_launches_is_reported() -> None:
 
     facts = summary(finished(builder))
 
-    assert facts.evidence.device == DeviceUse("GPU 0", 15 / 195, 160 / 180)
+    assert facts.evidence.device == DeviceUse(
+        "GPU 0", 15 / 195, 160 / 180, ("kernel", 1.0)
+    )
     assert facts.cause is Cause.HOST
     assert bottleneck_name(facts) == Cause.HOST.value
     assert "GPU 0" in bottleneck_text(facts)

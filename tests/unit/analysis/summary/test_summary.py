@@ -515,6 +515,9 @@ def test_ops_have_the_times_of_the_statistics():
         (Evidence(engine=("TE 0", 0.2), op=("A", 0.9)), Cause.SPREAD),
         (Evidence(op=("MUL_MAT", 0.9)), Cause.OP),
         (Evidence(op=("MUL_MAT", 0.2)), Cause.SPREAD),
+        (Evidence(passes=SlowBars(1, 30, 0.5)), Cause.SLOW_PASSES),
+        (Evidence(passes=SlowBars(1, 30, 0.5), op=("A", 0.9)), Cause.OP),
+        (Evidence(passes=SlowBars(9, 30, 0.5)), None),
     ],
 )
 def test_the_first_cause_with_evidence_is_named(evidence, cause):
