@@ -93,9 +93,17 @@ def plain_ops(trace: Trace) -> dict[int, tuple[int, ...]]:
         waited = sum(int(wait[i]) for i in ids if i != last)
         rows[op] = (
             len(ids), min(int(s.start[i]) for i in ids), last, int(s.end[last]),
-            longest, highest, sum(length.values()), waited,
+            longest, highest, sum(length.values()), waited, _n_cores(trace, ids),
         )  # fmt: skip
     return rows
+
+
+def _n_cores(trace: Trace, ids: list[int]) -> int:
+    """Return on how many cores spans began; 0 where one of them is not recorded."""
+    if trace.spans.core is None:
+        return 0
+    cores = {int(trace.spans.core[i]) for i in ids}
+    return 0 if min(cores) < 0 else len(cores)
 
 
 def recorded_wait(trace: Trace) -> Array:

@@ -24,6 +24,7 @@ from ggscope.analysis.experts.experts import (
 from ggscope.analysis.heat.file_map import FileMap, file_map
 from ggscope.analysis.links import stack_name
 from ggscope.analysis.reads.hotness import Heat, heat
+from ggscope.analysis.summary.barriers import CoreSharing
 from ggscope.analysis.summary.bottleneck import Cause, Evidence, cause_of
 from ggscope.analysis.summary.thread_estimate import NoEstimate, ThreadEstimate
 from ggscope.analysis.summary.threads import thread_times
@@ -215,6 +216,7 @@ class ThreadCount:
     waiting : waits as a share of work and waits; None = not recorded.
     quality : measured where `n` is the number of the trace, else derived.
     estimate : what one thread more or fewer would do, or why that is not known.
+    sharing : how threads that compute an op share cores; None where that is not known.
     """
 
     n: int
@@ -223,6 +225,7 @@ class ThreadCount:
     waiting: float | None
     quality: Quality
     estimate: ThreadEstimate | NoEstimate
+    sharing: CoreSharing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,9 +571,12 @@ def thread_count(trace: Trace) -> ThreadCount | NoFlag:
     if trace.ops is None or not _GGML_OPS.intersection(trace.ops.names):
         return NoFlag(Reason.NO_GGML_OPS)  # threads of something else
     waiting, n_cores = times.waiting, times.n_cores
-    cause = cause_of(Evidence(waiting=waiting, n_threads=n, n_cores=n_cores))
-    if cause is Cause.SHARED_CORES:
+    sharing = times.sharing
+    evidence = Evidence(waiting=waiting, n_threads=n, n_cores=n_cores, sharing=sharing)
+    if cause_of(evidence) is Cause.SHARED_CORES:
         count, quality = n_cores, Quality.DERIVED
+        if n_cores >= n and sharing is not None:  # all were seen, but not at once
+            count = min(max(round(sharing.at_once), 1), n - 1)
     else:
         count, quality = n, Quality.MEASURED
-    return ThreadCount(count, n, n_cores, waiting, quality, times.estimate)
+    return ThreadCount(count, n, n_cores, waiting, quality, times.estimate, sharing)

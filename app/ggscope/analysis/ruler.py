@@ -9,9 +9,11 @@ from ggscope.analysis.reads.shared import op_owners
 from ggscope.analysis.statistics.grouping import SpanBytes
 from ggscope.analysis.summary.bars import token_bars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops, hidden_tokens
-from ggscope.model.tables import Quality, quality_of
+from ggscope.model.tables import I64, Quality, SpanFlag, quality_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
+
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,8 @@ class RulerFacts:
     time : from one point to the other.
     n_ops : ops that lie wholly in it, with the spans of all their threads; None where
         it takes too long to find which spans are of one op.
-    n_cut_ops : ops of which only a part lies in it; one without an end is such.
+    n_cut_ops : ops of which only a part lies in it; one without an end is such until
+        the next one of its thread begins, where only begins are recorded.
     bytes : that the whole ops access; None = not known of any.
     is_least : whether more may have been accessed: some ops are cut, of some not all
         bytes are known, or the recording leaves some out.
@@ -107,12 +110,37 @@ def _whole_ops(trace: Trace, time: TimeRange) -> tuple[int | None, int, np.ndarr
     if owner is None:
         return None, 0, np.zeros(0, np.int64)
     rows = np.flatnonzero(owner >= 0)
-    start, end, of = trace.spans.start[rows], trace.spans.end[rows], owner[rows]
-    ended = quality_of(trace.spans.flags[rows]) != Quality.UNFINISHED
-    inside = (start >= time.start) & (end <= time.end) & ended
-    reaches = (start < time.end) & ((end > time.start) | ~ended)
+    start, end, of = trace.spans.start[rows], _latest_ends(trace, rows), owner[rows]
+    inside = (start >= time.start) & (end <= time.end)
+    reaches = (start < time.end) & (end > time.start)
     touched, leaves = np.zeros((2, len(owner)), np.bool_)
     touched[of[inside | reaches]] = True
     leaves[of[~inside]] = True
     ops = np.flatnonzero(touched & ~leaves)
     return len(ops), int(np.count_nonzero(touched & leaves)), ops
+
+
+def _latest_ends(trace: Trace, rows: I64) -> I64:
+    """Return when spans have ended at the latest, ticks.
+
+    An op without an end has ended when its thread begins the next one. That is known of
+    lanes with derived ends, where spans do not nest; elsewhere it may never end.
+    """
+    spans = trace.spans
+    end = spans.end[rows].astype(np.int64)
+    is_open = quality_of(spans.flags[rows]) == Quality.UNFINISHED
+    if not is_open.any():
+        return end
+    end[is_open] = _NEVER
+    is_derived = (spans.flags[rows] & int(SpanFlag.INFERRED_END)) != 0
+    lane = spans.lane[rows]
+    for number in np.unique(lane[is_open]).tolist():
+        mine = lane == number
+        if not (mine & is_derived).any():
+            continue
+        starts = np.sort(spans.start[rows[mine]])
+        open_rows = np.flatnonzero(mine & is_open)
+        after = np.searchsorted(starts, spans.start[rows[open_rows]], "right")
+        has_next = after < len(starts)
+        end[open_rows[has_next]] = starts[after[has_next]]
+    return end

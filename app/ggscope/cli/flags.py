@@ -90,6 +90,7 @@ def flags_json(
             "value": threads.n,
             "recorded": threads.n_threads,
             "cores": threads.n_cores or None,
+            "core_shared": threads.sharing.share if threads.sharing else None,
             "waiting": threads.waiting,
             "estimate": estimate_json(threads.estimate, ticks),
             "no_estimate_because": no_estimate_text(threads.estimate)

@@ -15,7 +15,11 @@ from ggscope.analysis.flags import (
 )
 from ggscope.analysis.summary.thread_estimate import ThreadEstimate
 from ggscope.descriptions.coverage import coverage_text
-from ggscope.descriptions.threads import no_estimate_text, other_count_text
+from ggscope.descriptions.threads import (
+    no_estimate_text,
+    other_count_text,
+    sharing_text,
+)
 from ggscope.model.tables import Quality
 from ggscope.model.units import (
     format_bytes,
@@ -193,7 +197,11 @@ def _threads(one: ThreadCount) -> FlagText:
     cores = format_counted(one.n_cores, "core")
     waiting = "" if one.waiting is None else format_share(one.waiting)
     if one.n < one.n_threads:
-        effect = f"fewer than the {n_threads} of the trace: they share {cores}"
+        effect = f"fewer than the {n_threads} of the trace: "
+        if one.n_cores < one.n_threads or one.sharing is None:
+            effect += f"they share {cores}"
+        else:
+            effect += f"seen on {cores}, {sharing_text(one.sharing)}"
         rests = f"cores of spans, and waits at barriers: {waiting} of work and waits"
     else:
         effect = "as in the trace"

@@ -33,7 +33,7 @@ from ggscope.descriptions.tensors import (
     model_shares,
     model_total,
 )
-from ggscope.descriptions.threads import other_count_text
+from ggscope.descriptions.threads import other_count_text, sharing_text
 from ggscope.model.selection import By
 from ggscope.model.tables import Phase, Quality
 from ggscope.model.trace import Trace, problem_count_text
@@ -171,7 +171,9 @@ def _evidence_text(facts: Summary) -> str:
         text = f"{waiting} of what {threads} {verb} on work and waits is waiting"
         if cause is Cause.SHARED_CORES:
             cores = format_counted(seen.n_cores, "core")
-            return f"{text}; they were seen on {cores} only."
+            if seen.n_cores < seen.n_threads or seen.sharing is None:
+                return f"{text}; they were seen on {cores} only."
+            return f"{text}; they were seen on {cores}, {sharing_text(seen.sharing)}."
         if seen.waited_for is not None:
             name, part = seen.waited_for
             text += f", {format_share(part)} of it for {name}"

@@ -1,6 +1,7 @@
 """Threads, waits at barriers and idle gaps as texts."""
 
 from ggscope.analysis.reads.thread_touches import ThreadTouches
+from ggscope.analysis.summary.barriers import CoreSharing
 from ggscope.analysis.summary.gaps import Gaps
 from ggscope.analysis.summary.op_imbalance import OpImbalance
 from ggscope.analysis.summary.thread_estimate import (
@@ -29,8 +30,8 @@ _NO_ESTIMATE = {
     Reason.THREADS_LEFT_OUT: "the recording leaves threads out",
     Reason.NO_WAITS: "waits at barriers are not recorded",
     Reason.NO_CORES: "cores are not recorded, so threads may have shared some",
-    Reason.SHARED_CORES: "threads share cores, so times of ops include time without a "
-    "core",
+    Reason.SHARED_CORES: "threads share cores{0}, so times of ops include time without "
+    "a core",
     Reason.DERIVED_TIMES: "times of ops are derived",
     Reason.TOO_LONG: "the trace is too long to find the spans of each op",
     Reason.NO_SHARED_OPS: "no op is computed by all threads",
@@ -60,15 +61,23 @@ def threads_text(times: ThreadTimes) -> str:
         parts.append(f"{share} of it for {longest_wait.name}")
     if times.n_cores:
         parts.append(f"seen on {format_counted(times.n_cores, 'core')}")
+    if times.sharing is not None and times.sharing.share:
+        parts.append(sharing_text(times.sharing))
     return " · ".join(parts)
+
+
+def sharing_text(sharing: CoreSharing) -> str:
+    """Return for how much of the time threads shared a core."""
+    return f"a core shared in {format_share(sharing.share)} of the time of ops"
 
 
 def no_estimate_text(no_estimate: NoEstimate) -> str:
     """Return why no other number of threads is estimated."""
+    share = format_share(no_estimate.share)
     if no_estimate.reason is Reason.DELAYS:
-        share = format_share(no_estimate.delays)
         return f"{share} of the time of ops are delays, beyond the median of ops alike"
-    return _NO_ESTIMATE[no_estimate.reason]
+    where = f" in {share} of the time of ops" if no_estimate.share else ""
+    return _NO_ESTIMATE[no_estimate.reason].format(where)
 
 
 def other_count_text(one: OtherCount) -> str:

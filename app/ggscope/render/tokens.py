@@ -70,8 +70,9 @@ _KINDS = (Phase.PROMPT, Phase.GENERATE, Phase.MIXED, -1, _UNTIMED)
 _MAX_BAR_PX, _GAP_SHARE, _MAX_GAP_PX = 64.0, 0.2, 4.0
 _MIN_GAP_FROM_PX = 4.0
 _CAP_PX = 3.0
-_CUT_FROM = 3
-"""What is so many times as long as the longest counted bar leaves the axis to these."""
+_CUT_FROM, _CUT_COUNTED_FROM = 3, 8
+"""What is so many times as long as the longest counted bar leaves the axis to these;
+of counted bars, what is so many times as long as their p99."""
 _BREAK_TOP_PX, _BREAK_PX, _CUT_DOT_PX = 9.0, 3.0, 8.0
 _LABEL_PX = 72.0
 _DOT_PX, _SMALL_DOT_PX, _MANY_DOTS = 4.0, 2.0, 2_000
@@ -180,7 +181,8 @@ def y_high(scene: TokensScene) -> float:
     """Return the upper end of the axis of times, in ticks.
 
     A prompt may take a thousand times as long as a token: bars that do not count for
-    the median are cut where they would flatten those that do.
+    the median are cut where they would flatten those that do. So are the few that do
+    and are far beyond p99, as where no phase is known the prompt counts too.
     """
     latency, rows = scene.latency, shown_rows(scene)
     inside = _inside(scene, rows)
@@ -193,6 +195,8 @@ def y_high(scene: TokensScene) -> float:
     rule = latency.p99 or 0.0
     if is_counted.any():
         base = max(float(duration[is_counted].max()), rule, 1.0)
+        if rule and base > _CUT_COUNTED_FROM * rule:
+            base = max(rule, 1.0)
         if longest > _CUT_FROM * base:
             return base * 1.4
     return max(longest, rule, 1.0) * 1.12

@@ -29,7 +29,7 @@ from ggscope.model.tables import Phase, Quality
 from ggscope.model.trace import OpTable, Trace
 from ggscope.readers.registry import open_trace
 from reads_builder import Op, Read, TensorRow, moe_reads, reads_trace
-from wait_traces import random_waits, recorded_wait
+from wait_traces import barrier_trace, random_waits, recorded_wait
 
 EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 """As llama.cpp writes it, for ``--n-cpu-moe``."""
@@ -294,6 +294,33 @@ def test_threads_are_fewer_only_where_they_wait_for_cores(
         assert waited > 0
     else:
         assert (count.n, count.quality) == (4, Quality.MEASURED)
+
+
+@pytest.mark.parametrize(
+    ("cores", "n"),
+    [
+        ([[0, 1], [0, 1]], 2),  # each on its own
+        ([[0, 0], [1, 1]], 1),  # seen on two, on one at a time
+        ([[0, 1, 2, 2], [1, 0, 0, 2], [2, 2, 1, 1]], 3),
+        ([[0, 1, 1, 3], [3, 3, 0, 2]], 3),
+    ],
+)
+def test_threads_are_as_many_as_the_cores_they_had_at_once(
+    cores: list[list[int]], n: int
+) -> None:
+    at, n_threads = np.array(cores).T, len(cores[0])
+    start = np.tile(np.arange(len(cores)) * 100, (n_threads, 1))
+    end = start + 20
+    end[0] += 60
+    trace = barrier_trace(start, end)
+    core = at.ravel().astype(np.int16)
+    trace = replace(trace, spans=replace(trace.spans, core=core))
+
+    count = thread_count(trace)
+
+    assert isinstance(count, ThreadCount)
+    assert count.n == n
+    assert (count.n < n_threads) is (count.quality is Quality.DERIVED)
 
 
 def test_threads_without_waits_are_those_of_the_trace() -> None:

@@ -64,6 +64,32 @@ TRACES = {
 }
 
 
+def with_begins_only(trace: Trace) -> Trace:
+    """Return a trace whose ends are the begins of the next records, if any."""
+    is_open = quality_of(trace.spans.flags) == Quality.UNFINISHED
+    flags = trace.spans.flags | np.where(is_open, 0, int(SpanFlag.INFERRED_END))
+    return replace(
+        trace, spans=replace(trace.spans, flags=flags.astype(trace.spans.flags.dtype))
+    )
+
+
+TRACES["begins only"] = with_begins_only(TRACES["threads"])
+
+
+def latest_end(trace: Trace, span: int) -> float:
+    """Return when a span has ended at the latest."""
+    s = trace.spans
+    if quality_of(s.flags[span : span + 1])[0] != Quality.UNFINISHED:
+        return int(s.end[span])
+    ops = [i for i in range(len(s)) if s.op[i] >= 0 and s.lane[i] == s.lane[span]]
+    if not any(s.flags[i] & SpanFlag.INFERRED_END for i in ops):
+        return float("inf")
+    return min(
+        (int(s.start[i]) for i in ops if s.start[i] > s.start[span]),
+        default=float("inf"),
+    )
+
+
 def plainly(trace: Trace, time: TimeRange) -> tuple[int, int, int | None, bool]:
     """Return (whole ops, cut ops, their bytes, whether some are not known)."""
     whole = cut = total = 0
@@ -75,19 +101,9 @@ def plainly(trace: Trace, time: TimeRange) -> tuple[int, int, int | None, bool]:
             continue
         ids = spans_of_op(trace, span)
         assert ids is not None
-        parts = [(int(spans.start[i]), int(spans.end[i]), i) for i in ids.tolist()]
-        ended = [
-            quality_of(spans.flags[i : i + 1])[0] != Quality.UNFINISHED
-            for _, _, i in parts
-        ]
-        inside = [
-            a >= time.start and b <= time.end and ok
-            for (a, b, _), ok in zip(parts, ended, strict=True)
-        ]
-        reaches = [
-            a < time.end and (b > time.start or not ok)
-            for (a, b, _), ok in zip(parts, ended, strict=True)
-        ]
+        parts = [(int(spans.start[i]), latest_end(trace, i)) for i in ids.tolist()]
+        inside = [a >= time.start and b <= time.end for a, b in parts]
+        reaches = [a < time.end and b > time.start for a, b in parts]
         if all(inside):
             whole += 1
             table = account_of(trace, span)
@@ -127,6 +143,23 @@ def test_ops_and_bytes_are_those_of_a_plain_loop(name: str, seed: int) -> None:
     assert facts.n_cut_bars == sum(
         a < high and b > low and not (a >= low and b <= high) for a, b in rows
     )
+
+
+def test_op_without_an_end_is_not_cut_behind_the_next_one() -> None:
+    derived, unfinished = int(SpanFlag.INFERRED_END), int(SpanFlag.UNFINISHED)
+    trace = spans_trace(
+        [0, 10, 20, 100, 110], [10, 20, 20, 110, 110], op=1,
+        flags=[derived, derived, unfinished, derived, unfinished],
+    )  # fmt: skip
+
+    def ops_in(low: int, high: int) -> tuple[int | None, int]:
+        facts = ruler_facts(trace, TimeRange(low, high))
+        return facts.n_ops, facts.n_cut_ops
+
+    assert ops_in(100, 110) == (1, 0)
+    assert ops_in(0, 60) == (2, 1)
+    assert ops_in(0, 100) == (3, 0)
+    assert ops_in(100, 900) == (1, 1)
 
 
 def test_rate_is_bytes_over_the_length_of_the_ruler() -> None:

@@ -262,6 +262,28 @@ def test_axis_of_times_fits_what_is_shown() -> None:
     assert int(scene.latency.bars.duration[10:21].max()) < part
 
 
+@pytest.mark.parametrize(("times", "is_cut"), [(5, False), (12, True)])
+def test_first_pass_of_unknown_phase_leaves_the_axis_to_the_others(
+    times: int, is_cut: bool
+) -> None:
+    scene = scene_of(generation(200, slope=0))
+    latency = scene.latency
+    usual = int(latency.bars.duration[1:].max())
+    end = latency.bars.end.copy()
+    end[0] = latency.bars.start[0] + times * usual
+    latency = replace(
+        latency,
+        bars=replace(latency.bars, end=end),
+        is_counted=np.ones(len(end), np.bool_),
+        p99=float(usual),
+    )
+    scene = replace(scene, latency=latency)
+
+    assert (y_high(scene) < times * usual) is is_cut
+    assert y_high(scene) > usual
+    assert any("cut off" in entry.label for entry in legend(scene)) is is_cut
+
+
 def test_selected_bar_is_highlighted() -> None:
     scene = scene_of(generation(30))
     assert compose_tokens(replace(scene, selected=4)).batches != ()

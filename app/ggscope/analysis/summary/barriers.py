@@ -1,6 +1,6 @@
 """Barriers: where the threads of an op meet, who came last, and who waited how long."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ class SharedOps:
     work : int64[n], ticks of all its spans.
     waited : int64[n], ticks that the others than the last waited behind it, as
         recorded.
+    n_cores : int64[n], different cores on which its threads began; 0 where one of them
+        is not recorded.
     """
 
     span: I64
@@ -48,6 +50,7 @@ class SharedOps:
     longest_time: I64
     work: I64
     waited: I64
+    n_cores: I64
 
     def __len__(self) -> int:
         return len(self.span)
@@ -64,6 +67,7 @@ class SharedOps:
             self.longest_time[rows],
             self.work[rows],
             self.waited[rows],
+            self.n_cores[rows],
         )
 
     def ending_in(self, time: TimeRange | None) -> "SharedOps":
@@ -71,6 +75,30 @@ class SharedOps:
         if time is None:
             return self
         return self.take((self.end > time.start) & (self.end <= time.end))
+
+    def sharing(self) -> "CoreSharing | None":
+        """Return how its threads share cores; None where no op has all of them."""
+        seen = self.take(self.n_cores > 0)
+        ticks = seen.end - seen.begin
+        if not (whole := int(ticks.sum())):
+            return None
+        crowded = seen.n_cores < seen.n_threads
+        at_once = float(ticks @ seen.n_cores.astype(np.float64))
+        return CoreSharing(int(ticks[crowded].sum()) / whole, at_once / whole)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreSharing:
+    """How threads that compute an op together share cores.
+
+    Attributes
+    ----------
+    share : of the time of ops, that of ops two threads of which began on one core.
+    at_once : mean number of cores on which the threads of an op began, by time.
+    """
+
+    share: float
+    at_once: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +230,13 @@ def known_waits(trace: Trace, rows: slice | Array) -> I64:
 
 def _no_ops() -> SharedOps:
     none = np.zeros(0, np.int64)
-    return SharedOps(none, none, none, none, none, none, none, none, none)
+    return SharedOps(*[none] * len(fields(SharedOps)))
 
 
 def _in_step(trace: Trace, lanes: tuple[slice, ...]) -> SharedOps:
     """Return the ops of threads that all compute the same: op i is span i of each."""
     n = lanes[0].stop - lanes[0].start
-    columns = np.empty((9, n), np.int64)
+    columns = np.empty((len(fields(SharedOps)), n), np.int64)
     # Pieces that stay in the processor's cache: five times as fast as whole columns.
     for part in chunks(n, _IN_CACHE):
         columns[:, part] = _piece(trace, lanes, part)
@@ -218,7 +246,7 @@ def _in_step(trace: Trace, lanes: tuple[slice, ...]) -> SharedOps:
 
 
 def _piece(trace: Trace, lanes: tuple[slice, ...], part: slice) -> Array:
-    """Return the columns of some ops of threads in step, int64[9, m]."""
+    """Return the columns of some ops of threads in step, int64[columns, m]."""
     spans, length = trace.spans, part.stop - part.start
     rows = [slice(x.start + part.start, x.start + part.stop) for x in lanes]
     first = rows[0]
@@ -239,11 +267,19 @@ def _piece(trace: Trace, lanes: tuple[slice, ...], part: slice) -> Array:
         longest = np.where(is_longer, at, longest)
         longest_ticks = np.maximum(longest_ticks, ticks)
     n_threads = np.full(length, len(lanes), np.int64)
+    n_cores = np.zeros(length, np.int64)
+    if (core := spans.core) is not None:
+        cores = np.sort(np.stack([core[lane] for lane in rows], axis=-1))
+        n_cores += 1 + np.count_nonzero(np.diff(cores), axis=-1)
+        n_cores[cores[:, 0] < 0] = 0
     # What the last one waits, nobody else made it wait.
     waited = waited - last_wait
     return np.stack(
-        [span, n_threads, begin, last, end, longest, longest_ticks, work, waited]
-    )
+        [
+            span, n_threads, begin, last, end, longest, longest_ticks, work, waited,
+            n_cores,
+        ]
+    )  # fmt: skip
 
 
 def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> SharedOps:
@@ -274,5 +310,19 @@ def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> Shar
         longest_ticks,
         np.add.reduceat(length, first),
         np.add.reduceat(wait, first) - wait[last],
+        _cores_by_owner(trace, ids, group, len(first)),
     )
     return ops.take(ops.n_threads > 1)
+
+
+def _cores_by_owner(trace: Trace, ids: I64, group: I64, n: int) -> I64:
+    """Return the column `n_cores` of `n` ops whose spans lie group by group."""
+    n_cores = np.zeros(n, np.int64)
+    if (core := trace.spans.core) is None:
+        return n_cores
+    order = np.lexsort((core[ids], group))
+    cores, of = core[ids][order], group[order]
+    is_new = np.append(True, (cores[1:] != cores[:-1]) | (of[1:] != of[:-1]))
+    n_cores += np.bincount(of[is_new], minlength=n)
+    n_cores[of[cores < 0]] = 0
+    return n_cores

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ggscope.analysis.requests import RequestShares
+from ggscope.analysis.summary.barriers import CoreSharing
 from ggscope.analysis.summary.host_waits import HostWaits
 
 _MAX_BETWEEN, _MAX_WAITING, _MAX_IDLE = 0.5, 0.3, 0.5
-_SLOW_EXCESS, _FEW = 0.3, 0.1
+_SLOW_EXCESS, _FEW, _SHARING = 0.3, 0.1, 0.25
 _PEAK, _BUSY_ENGINE, _LEADING_OP = 0.7, 0.5, 0.35
 _BUSY_DEVICE, _HOST, _HOST_WAITS, _IDLE_DEVICE = 0.7, 0.5, 0.35, 0.5
 _LEADING_PART, _REPROCESSED = 0.5, 0.3
@@ -94,6 +95,7 @@ class Evidence:
     waiting : share of waits in work and waits of all threads.
     idle : share of idle time of threads while tokens are computed.
     n_threads, n_cores : threads, and cores on which they were seen.
+    sharing : how threads that compute an op share cores.
     waited_for : the thread that the others waited for most, and its share of that.
     waited_op : the op of that thread behind which they waited longest, and its share.
     of_peak : rate of reading weights as a share of the machine's peak.
@@ -111,6 +113,7 @@ class Evidence:
     idle: float | None = None
     n_threads: int = 0
     n_cores: int = 0
+    sharing: CoreSharing | None = None
     waited_for: tuple[str, float] | None = None
     waited_op: tuple[str, float] | None = None
     of_peak: float | None = None
@@ -127,7 +130,10 @@ def cause_of(seen: Evidence) -> Cause | None:
     if seen.between is not None and seen.between >= _MAX_BETWEEN:
         return Cause.BETWEEN_TOKENS
     waits = seen.waiting is not None and seen.waiting >= _MAX_WAITING
-    if waits and 0 < seen.n_cores < seen.n_threads:
+    is_crowded = 0 < seen.n_cores < seen.n_threads
+    # Threads that move may be seen on all cores, and yet be on one core at a time.
+    is_crowded |= seen.sharing is not None and seen.sharing.share >= _SHARING
+    if waits and is_crowded:
         return Cause.SHARED_CORES
     if _are_few(seen.slow):
         return Cause.SLOW_TOKENS

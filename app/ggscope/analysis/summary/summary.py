@@ -464,6 +464,7 @@ def _evidence(
         idle=_idle(tokens, threads),
         n_threads=len(threads.lanes) if threads.kind is LaneKind.THREAD else 0,
         n_cores=threads.n_cores,
+        sharing=threads.sharing,
         waited_for=None if first is None else (first.name, first.waited / waited),
         waited_op=None if first is None else first.op,
         of_peak=rate / peak if rate is not None and peak else None,

@@ -24,7 +24,7 @@ MAX_OPS = 1 << 17
 """Of more ops the last so many count."""
 MIN_ALIKE = 5
 """So many ops of one name show what is a delay."""
-_MAX_BEYOND, _MIN_ALIKE = 0.5, 0.5
+_MAX_BEYOND, _MIN_ALIKE, _MAX_SHARING = 0.5, 0.5, 0.1
 
 
 class Reason(Enum):
@@ -49,11 +49,12 @@ class NoEstimate:
 
     Attributes
     ----------
-    delays : share of the time of ops that are delays, for ``DELAYS``.
+    share : of the time of ops: delays for ``DELAYS``, that of ops whose threads shared
+        cores for ``SHARED_CORES``, where that is known.
     """
 
     reason: Reason
-    delays: float = 0.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,8 @@ def thread_estimate(
         generated = rows[phase[ops.span[rows]] == Phase.GENERATE]
         rows = generated if len(generated) else rows
     ops = ops.take(rows[-MAX_OPS:])
+    if (sharing := ops.sharing()) is not None and sharing.share > _MAX_SHARING:
+        return NoEstimate(Reason.SHARED_CORES, sharing.share)
     elapsed = int((ops.end - ops.begin).sum())
     if not elapsed:
         return NoEstimate(Reason.NO_SHARED_OPS)

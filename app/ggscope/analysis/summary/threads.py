@@ -10,6 +10,7 @@ from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.statistics.scan import SpanBlocks
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.summary.barriers import (
+    CoreSharing,
     SharedOps,
     WaitedFor,
     barriers,
@@ -73,6 +74,7 @@ class ThreadTimes:
     by_op : how evenly threads share the work of each kind of op; None where the spans
         of an op are not found, or threads or times are not known.
     cores : by the name of the lane, where they are recorded.
+    sharing : how threads that compute an op share cores; None where that is not known.
     estimate : what one thread more or fewer would do, or why that is not known.
     hidden_idle, hidden_work : why idle time, or work of threads, is not known, as the
         recording leaves something out; "" where it is known.
@@ -88,6 +90,7 @@ class ThreadTimes:
     hidden_idle: str = ""
     hidden_work: str = ""
     estimate: ThreadEstimate | NoEstimate = _NO_THREADS
+    sharing: CoreSharing | None = None
 
     @property
     def n_cores(self) -> int:
@@ -165,7 +168,9 @@ def thread_times(
         kind, tuple(lanes), shown.duration, n_barriers, last, by_op, cores,
         hidden_idle, hidden_work,
     )  # fmt: skip
-    return replace(times, estimate=_estimate(trace, times, ops, time))
+    sharing = None if ops is None else ops.ending_in(time).sharing()
+    estimate = _estimate(trace, times, ops, time)
+    return replace(times, estimate=estimate, sharing=sharing)
 
 
 def _estimate(

@@ -37,7 +37,7 @@ REPEATED = int(SpanFlag.REPEATED)
 def rows_of(ops: SharedOps) -> dict[int, tuple[int, ...]]:
     columns = (
         ops.n_threads, ops.begin, ops.last, ops.end, ops.longest, ops.longest_time,
-        ops.work, ops.waited,
+        ops.work, ops.waited, ops.n_cores,
     )  # fmt: skip
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return dict(zip(ops.span.tolist(), rows, strict=True))
@@ -47,13 +47,27 @@ def rows_of(ops: SharedOps) -> dict[int, tuple[int, ...]]:
 @pytest.mark.parametrize("in_step", [True, False])
 def test_shared_ops_are_those_of_a_plain_loop(threads: int, in_step: bool) -> None:
     trace = threads_trace(threads, 60, threads, in_step=in_step)
+    core = np.random.default_rng(threads).integers(-1, 9, len(trace.spans))
+    on_cores = replace(trace, spans=replace(trace.spans, core=core.astype(np.int16)))
 
-    ops = shared_ops(trace)
+    for each in (trace, on_cores):
+        ops = shared_ops(each)
 
-    assert ops is not None
-    assert bool(lanes_in_step(trace)) is in_step
-    assert rows_of(ops) == plain_ops(trace)
-    assert len(ops) > 30
+        assert ops is not None
+        assert bool(lanes_in_step(each)) is in_step
+        assert rows_of(ops) == plain_ops(each)
+        assert len(ops) > 30
+        sharing, shared, known, cores = ops.sharing(), 0, 0, 0
+        for n, begin, _, end, *_, n_cores in plain_ops(each).values():
+            known += (end - begin) * (n_cores > 0)
+            shared += (end - begin) * (0 < n_cores < n)
+            cores += (end - begin) * n_cores
+        if each is trace:
+            assert sharing is None
+        else:
+            assert sharing is not None
+            assert sharing.share == pytest.approx(shared / known)
+            assert sharing.at_once == pytest.approx(cores / known)
 
 
 def test_ops_of_one_thread_are_not_shared() -> None:

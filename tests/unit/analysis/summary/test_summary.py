@@ -16,7 +16,7 @@ from builders import (
     token_trace,
 )
 from ggscope.analysis.summary import gaps as gaps_module
-from ggscope.analysis.summary.barriers import barriers, shared_ops
+from ggscope.analysis.summary.barriers import CoreSharing, barriers, shared_ops
 from ggscope.analysis.summary.bars import GRAPH_PASS, bar_text, token_bars
 from ggscope.analysis.summary.bottleneck import (
     Cause,
@@ -494,6 +494,12 @@ def test_ops_have_the_times_of_the_statistics():
     assert math.isclose(sum(row.share for row in ops.rows), 1)
 
 
+def on_cores(share: float, waiting: float) -> Evidence:
+    """Return what is known of two threads that share a core for a part of the time."""
+    sharing = CoreSharing(share, 2 - share)
+    return Evidence(waiting=waiting, n_threads=2, n_cores=2, sharing=sharing)
+
+
 @pytest.mark.parametrize(
     ("evidence", "cause"),
     [
@@ -501,6 +507,9 @@ def test_ops_have_the_times_of_the_statistics():
         (Evidence(between=0.6, waiting=0.9), Cause.BETWEEN_TOKENS),
         (Evidence(waiting=0.4, n_threads=4, n_cores=2), Cause.SHARED_CORES),
         (Evidence(waiting=0.4, n_threads=4, n_cores=4), Cause.WAITING),
+        (on_cores(0.5, waiting=0.4), Cause.SHARED_CORES),
+        (on_cores(0.1, waiting=0.4), Cause.WAITING),
+        (on_cores(0.5, waiting=0.1), None),
         (Evidence(waiting=0.4, n_threads=4), Cause.WAITING),
         (Evidence(waiting=0.4, slow=SlowBars(1, 30, 0.5)), Cause.SLOW_TOKENS),
         (Evidence(waiting=0.4, slow=SlowBars(1, 30, 0.2)), Cause.WAITING),

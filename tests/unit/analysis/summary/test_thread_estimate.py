@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from ggscope.analysis.reads.shared import op_owners
+from ggscope.analysis.summary.barriers import CoreSharing
 from ggscope.analysis.summary.summary import summary
 from ggscope.analysis.summary.thread_estimate import (
     NoEstimate,
@@ -169,6 +170,12 @@ def on_one_core(trace: Trace) -> Trace:
     return replace(trace, spans=replace(trace.spans, core=core))
 
 
+def taking_turns(trace: Trace) -> Trace:
+    """Return it with both threads on one core at a time, now on this, now on that."""
+    core = (np.arange(len(trace.spans)) // N_OPS % 2).astype(np.int16)
+    return replace(trace, spans=replace(trace.spans, core=core))
+
+
 def without_threads(trace: Trace) -> Trace:
     return left_out(trace, threads=["0", "1"])
 
@@ -202,6 +209,30 @@ def test_without_evidence_there_is_no_estimate(
     assert data["unknown"]["thread_estimate"]
 
 
+def test_threads_that_move_together_share_a_core() -> None:
+    trace = taking_turns(barrier_trace(*planted(1, 2)))
+
+    times = thread_times(trace)
+
+    assert times.n_cores == 2
+    assert times.sharing == CoreSharing(1.0, 1.0)
+    assert times.estimate == NoEstimate(Reason.SHARED_CORES, 1.0)
+
+
+@pytest.mark.parametrize(("every", "has_estimate"), [(50, True), (3, False)])
+def test_few_ops_on_one_core_leave_an_estimate(every: int, has_estimate: bool) -> None:
+    trace = barrier_trace(*planted(1, 2))
+    core = trace.spans.lane.astype(np.int16)
+    core[: len(core) // 2 : every] = 1
+    trace = replace(trace, spans=replace(trace.spans, core=core))
+
+    times = thread_times(trace)
+
+    assert times.sharing is not None
+    assert (times.sharing.share < 0.1) is has_estimate
+    assert isinstance(times.estimate, ThreadEstimate) is has_estimate
+
+
 def test_too_few_ops_alike_are_no_evidence() -> None:
     start, end = planted(3, 2)
     n = 2 * N_OPS
@@ -225,7 +256,7 @@ def test_delays_widen_the_limits_until_they_are_no_evidence() -> None:
     assert some.fewer.low < smooth.fewer.low
     assert isinstance(result, NoEstimate)
     assert result.reason is Reason.DELAYS
-    assert result.delays > 0.5
+    assert result.share > 0.5
 
 
 def test_json_of_a_summary_has_the_estimate() -> None:

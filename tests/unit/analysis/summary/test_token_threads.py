@@ -107,8 +107,8 @@ def test_imbalance_of_ops_is_that_of_a_plain_loop(in_step: bool) -> None:
     assert set(values) == set(expected)
     for name, rows in expected.items():
         one = values[name]
-        ratios = [one / (work / n) for n, _, _, _, _, one, work, _ in rows]
-        mean = sum(work / n for n, *_, work, _ in rows)
+        ratios = [one / (work / n) for n, _, _, _, _, one, work, *_ in rows]
+        mean = sum(row[6] / row[0] for row in rows)
         total = sum(row[5] for row in rows)
         assert (one.n, one.longest_time) == (len(rows), total)
         assert one.mean == pytest.approx(mean)
