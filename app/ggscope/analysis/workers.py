@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, LOCKED_ROWS, Array
 from ggscope.native.library import library
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def count_values(column: Array, n_values: int, gate: Array | None = None) -> I64
             counts = counts[: len(counts) // 2]
         total[: len(counts)] = counts[:n_values]
         return total
-    for rows in chunks(len(column)):
+    for rows in chunks(len(column), LOCKED_ROWS):
         part = column[rows]
         known = part >= 0 if gate is None else (part >= 0) & (gate[rows] >= 0)
         total += np.bincount(part[known], minlength=n_values)[:n_values]
@@ -164,9 +164,9 @@ def add_by_group(total: I64, group: Array, values: I64) -> None:
     Notes
     -----
     ``bincount`` sums in float64, which is exact below 2**53 only: the values are
-    added in two halves of 32 bits, at most `CHUNK_ROWS` at a time.
+    added in two halves of 32 bits, at most `LOCKED_ROWS` at a time.
     """
-    for rows in chunks(len(values)):
+    for rows in chunks(len(values), LOCKED_ROWS):
         part, where = values[rows], group[rows]
         low = np.bincount(where, part & 0xFFFF_FFFF, len(total))
         high = np.bincount(where, part >> 32, len(total))

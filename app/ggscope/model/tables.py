@@ -874,6 +874,11 @@ def no_accesses(n_spans: int) -> Accesses:
     return accesses
 
 
+LOCKED_ROWS = 1 << 16
+"""Rows that numpy counts or adds up at once where it keeps the interpreter lock, as
+``bincount`` and ``ufunc.at`` do: less than a millisecond, so the window goes on."""
+
+
 def distinct(values: Array) -> Array:
     """Return the different integers in ascending order.
 

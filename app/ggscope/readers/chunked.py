@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, narrow
+from ggscope.model.tables import I64, LOCKED_ROWS, Array, narrow
 from ggscope.native.library import library
 
 _T = TypeVar("_T")
@@ -157,7 +157,7 @@ class ChunkedOps:
     def counts(self, column: Array, n: int) -> I64:
         """Return how often each number below `n` occurs, int64[n]."""
         total = np.zeros(n, np.int64)
-        for chunk in self.slices(len(column)):
+        for chunk in self.slices(len(column), size=LOCKED_ROWS):
             total += np.bincount(column[chunk], minlength=n)
         return total
 

@@ -2,10 +2,11 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 from ggscope.analysis import workers
-from ggscope.analysis.workers import share_out
+from ggscope.analysis.workers import add_by_group, count_values, share_out
 from ggscope.errors import Cancelled
 from watchers import CancelAfter
 
@@ -76,3 +77,35 @@ def test_progress_counts_rows_from_what_was_done_before(
 
     assert seen.reports[0] == (43, 100)
     assert seen.reports[-1] == (100, 100)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64])
+@pytest.mark.parametrize("has_gate", [False, True])
+def test_values_are_counted_as_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, dtype: type, has_gate: bool
+) -> None:
+    monkeypatch.setattr(workers, "LOCKED_ROWS", 7)
+    rng = np.random.default_rng(3)
+    column = rng.integers(-2 if np.issubdtype(dtype, np.signedinteger) else 0, 9, 100)
+    gate = rng.integers(-1, 3, 100).astype(np.int32) if has_gate else None
+
+    counts = count_values(column.astype(dtype), 9, gate)
+
+    shown = column if gate is None else column[gate >= 0]
+    assert counts.tolist() == [shown.tolist().count(value) for value in range(9)]
+
+
+def test_sums_by_group_are_exact_whatever_fits_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "LOCKED_ROWS", 3)
+    values = [(1 << 61) + 1, 5, 7, (1 << 53) + 1, 0, 2, 1]
+    group = [0, 1, 0, 2, 1, 2, 0]
+    total = np.array([1, 0, 0, 4], np.int64)
+
+    add_by_group(total, np.array(group), np.array(values))
+
+    sums = [
+        sum(v for v, g in zip(values, group, strict=True) if g == k) for k in (0, 1, 2)
+    ]
+    assert total.tolist() == [sums[0] + 1, sums[1], sums[2], 4]

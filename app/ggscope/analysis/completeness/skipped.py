@@ -11,8 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from ggscope.analysis.once import once
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64, Phase, distinct
+from ggscope.model.tables import I64, Phase, distinct, ranked
 from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.model.units import format_count
@@ -71,6 +72,7 @@ class SkippedTokens:
 NO_SKIPS = SkippedTokens()
 
 
+@once
 def skipped_tokens(trace: Trace) -> SkippedTokens:
     """Return the token numbers between the first and last of each phase without a span.
 
@@ -99,7 +101,7 @@ def skipped_tokens(trace: Trace) -> SkippedTokens:
 
 def _gaps_of(trace: Trace, spans: I64, phase: int) -> list[TokenGap]:
     assert trace.spans.token is not None
-    numbers, at = np.unique(trace.spans.token[spans], return_index=True)
+    numbers, at, _ = ranked(trace.spans.token[spans])
     numbers = numbers.astype(np.int64)
     steps = np.diff(numbers)
     skips = np.flatnonzero(steps > 1)

@@ -22,8 +22,17 @@ from ggscope.analysis.reads.op_io import (
 )
 from ggscope.analysis.reads.record_limits import cut_sources
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
+from ggscope.analysis.workers import chunks, count_values
 from ggscope.model.names import parse
-from ggscope.model.tables import I64, Array, Space, distinct, ranges, ranked
+from ggscope.model.tables import (
+    I64,
+    LOCKED_ROWS,
+    Array,
+    Space,
+    distinct,
+    ranges,
+    ranked,
+)
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -36,8 +45,33 @@ _MAX_DENSE = 1 << 26
 N_BINS = 64
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Heat:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class UnitHeat:
+    """What a trace does with the units of its model file.
+
+    Attributes
+    ----------
+    unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
+        of experts only what was chosen, where that is known.
+    unit_unrecorded : bool[n_units], read without a record, as the graphs show.
+    unit_cut : bool[n_units], perhaps read as a source that its record leaves out.
+    unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
+        that no list names.
+    places : map of the model file.
+    n_lost : file accesses whose place is not known.
+    """
+
+    unit_accesses: I64
+    unit_bytes: I64
+    unit_maybe: I64
+    unit_unrecorded: npt.NDArray[np.bool_]
+    unit_cut: npt.NDArray[np.bool_]
+    places: FileMap
+    n_lost: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Heat(UnitHeat):
     """What a trace does with its tensors and with the units of its model file.
 
     Attributes
@@ -50,15 +84,7 @@ class Heat:
     tokens : int64[n_tensors], in how many tokens (as claimed) it is accessed.
     first, last : int64[n_tensors], start of the first and the last op that accesses
         it, ticks; -1 never.
-    unit_accesses, unit_bytes : int64[n_units], of the units of `places`: of a stack
-        of experts only what was chosen, where that is known.
-    unit_unrecorded : bool[n_units], read without a record, as the graphs show.
-    unit_cut : bool[n_units], perhaps read as a source that its record leaves out.
-    unit_maybe : int64[n_units], accesses that may be to the unit besides: by experts
-        that no list names.
-    places : map of the model file.
     n_tokens : distinct tokens of all ops; 0 where no op has one.
-    n_lost : file accesses whose place is not known.
     n_unknown : accesses that name no tensor.
     passed_bytes : recorded bytes of accesses to stacks that lie in experts not chosen;
         part of no other figure.
@@ -75,14 +101,7 @@ class Heat:
     tokens: I64
     first: I64
     last: I64
-    unit_accesses: I64
-    unit_bytes: I64
-    unit_maybe: I64
-    unit_unrecorded: npt.NDArray[np.bool_]
-    unit_cut: npt.NDArray[np.bool_]
-    places: FileMap
     n_tokens: int
-    n_lost: int
     n_unknown: int
     passed_bytes: int
     unknown_file_bytes: int
@@ -92,6 +111,40 @@ class Heat:
     def bytes(self) -> I64:
         """Bytes read and written, int64[n_tensors]."""
         return self.bytes_read + self.bytes_written
+
+
+def unit_heat(trace: Trace, places: FileMap | None = None) -> UnitHeat:
+    """Return how hot the units of the model file are, without what `heat` adds.
+
+    Parameters
+    ----------
+    places : the file map, where it is at hand.
+    """
+    places = file_map(trace) if places is None else places
+    variants = span_variants(trace, places)
+    table = variants.access_table
+    per_entry = count_values(variants.column, len(table))
+    return _unit_heat(trace, places, variants.touches, per_entry[table.owner])
+
+
+def _unit_heat(
+    trace: Trace, places: FileMap, touches: ByteRanges, times: I64
+) -> UnitHeat:
+    """Return the heat of units; `times` says how often each row of accesses occurs."""
+    reads = unit_reads(places, touches)
+    weight = np.repeat(times, np.diff(reads.first))
+    accesses, n_bytes = np.zeros((2, len(places)), np.int64)
+    np.add.at(accesses, reads.unit, weight)
+    np.add.at(n_bytes, reads.unit, weight * reads.bytes)
+    return UnitHeat(
+        unit_accesses=accesses,
+        unit_bytes=n_bytes,
+        unit_maybe=maybe_units(places, touches, times),
+        unit_unrecorded=unrecorded_tensors(trace)[places.tensor],
+        unit_cut=cut_sources(trace)[places.tensor],
+        places=places,
+        n_lost=int(times[reads.is_lost].sum()),
+    )
 
 
 def heat(
@@ -121,11 +174,11 @@ def heat(
     is_all = bool(chosen.all())
     entry = column if is_all else column[chosen]
     n_entries = len(table)
-    per_entry = np.bincount(entry, minlength=n_entries).astype(np.int64)
+    per_entry = count_values(entry, n_entries)
     rows = table.owner
     times = per_entry[rows]
     by_tensor = _Tensors(len(trace.tensors), table, times)
-    touched = _units(places, variants.touches, times)
+    units = _unit_heat(trace, places, variants.touches, times)
     start = spans.start if is_all else spans.start[chosen]
     first, last = _first_and_last(start, entry, n_entries)
     token = tokens_of(trace).key
@@ -134,6 +187,7 @@ def heat(
     is_loose = table.what.tensor < 0
     is_file = np.asarray(table.what.space) == Space.FILE
     return Heat(
+        **{field.name: getattr(units, field.name) for field in fields(UnitHeat)},
         accesses=by_tensor.add(table.counts),
         bytes_read=by_tensor.add(table.known_of(Direction.READ)),
         bytes_written=by_tensor.add(table.known_of(Direction.WRITE)),
@@ -143,14 +197,7 @@ def heat(
         tokens=tokens,
         first=by_tensor.extreme(first[rows], np.minimum),
         last=by_tensor.extreme(last[rows], np.maximum),
-        unit_accesses=touched[0],
-        unit_bytes=touched[1],
-        unit_maybe=maybe_units(places, variants.touches, times),
-        unit_unrecorded=unrecorded_tensors(trace)[places.tensor],
-        unit_cut=cut_sources(trace)[places.tensor],
-        places=places,
         n_tokens=n_tokens,
-        n_lost=touched[2],
         n_unknown=int((times * table.counts)[is_loose].sum()),
         passed_bytes=int((times * table.passed).sum()),
         unknown_file_bytes=int((times * table.unknown)[is_file].sum()),
@@ -182,20 +229,11 @@ class _Tensors:
         return np.where(extremes == np.iinfo(np.int64).max, -1, extremes)
 
 
-def _units(places: FileMap, touches: ByteRanges, times: I64) -> tuple[I64, I64, int]:
-    """Return accesses and bytes of each unit, and the accesses without a place."""
-    reads = unit_reads(places, touches)
-    weight = np.repeat(times, np.diff(reads.first))
-    accesses, n_bytes = np.zeros((2, len(places)), np.int64)
-    np.add.at(accesses, reads.unit, weight)
-    np.add.at(n_bytes, reads.unit, weight * reads.bytes)
-    return accesses, n_bytes, int(times[reads.is_lost].sum())
-
-
 def _first_and_last(start: I64, pattern: Array, n: int) -> tuple[I64, I64]:
     first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, -1, np.int64)
-    np.minimum.at(first, pattern, start)
-    np.maximum.at(last, pattern, start)
+    for at in chunks(len(pattern), LOCKED_ROWS):
+        np.minimum.at(first, pattern[at], start[at])
+        np.maximum.at(last, pattern[at], start[at])
     return first, last
 
 
@@ -211,7 +249,7 @@ def _tokens_touched(
     plain = entry if n == len(accesses) else accesses.base[entry]
     rows = accesses.owner[: int(accesses.first[n])]
     times = np.zeros(int(accesses.first[-1]), np.int64)
-    times[: len(rows)] = np.bincount(plain, minlength=n)[rows]
+    times[: len(rows)] = count_values(plain, n)[rows]
     table = _Tensors(len(trace.tensors), accesses, times)
     return _tokens(token, plain, rows, table, n)
 
@@ -226,14 +264,11 @@ def _tokens(
         return np.zeros(table.n, np.int64), 0
     low = int(token.min())
     width = int(token.max()) - low + 1
-    if width <= _MAX_DENSE:
-        n_tokens = int(np.count_nonzero(np.bincount(token.astype(np.int64) - low)))
-    else:  # a damaged number stands for billions of tokens
-        n_tokens = len(distinct(token))
+    n_tokens = len(distinct(token))
     # Each (token, pattern) touches the pattern's tensors.
     key = (token.astype(np.int64) - low) * n_patterns + pattern
     if width * n_patterns > _MAX_DENSE:
-        return _tokens_of_pairs(np.unique(key), rows, table, n_patterns), n_tokens
+        return _tokens_of_pairs(distinct(key), rows, table, n_patterns), n_tokens
     seen = np.zeros(width * n_patterns, np.bool_)
     seen[key] = True
     return _tokens_of_table(seen.reshape(width, -1), rows, table), n_tokens
@@ -321,7 +356,7 @@ class UntouchedBytes:
         return self.unknown_size / self.size if self.size else 0.0
 
 
-def cold(heat: Heat, coverage: TraceCoverage | None = None) -> UntouchedBytes:
+def cold(heat: UnitHeat, coverage: TraceCoverage | None = None) -> UntouchedBytes:
     """Return how much of the model file is never touched.
 
     Parameters

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.completeness.coverage import shown_coverage
-from ggscope.analysis.heat.file_map import file_map
 from ggscope.analysis.model_tensors import is_model_alone
-from ggscope.analysis.reads.hotness import cold, heat
+from ggscope.analysis.reads.hotness import cold, unit_heat
 from ggscope.analysis.requests import request_shares
 from ggscope.analysis.rows.tracks import lanes_where
 from ggscope.analysis.statistics.scan import SpanBlocks
@@ -415,8 +414,7 @@ def _never_touched(trace: Trace, unknown: dict[str, str]) -> int | None:
     if not len(trace.accesses.patterns) and not len(trace.accesses.loose):
         unknown["never_touched_bytes"] = "the trace does not record what ops read"
         return None
-    places = file_map(trace)
-    untouched = cold(heat(trace, places=places), shown_coverage(trace, None))
+    untouched = cold(unit_heat(trace), shown_coverage(trace, None))
     if untouched.is_known:
         return untouched.cold_size
     unknown["never_touched_bytes"] = (

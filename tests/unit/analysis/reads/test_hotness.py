@@ -16,6 +16,7 @@ from ggscope.analysis.reads.hotness import (
     heat,
     ranking,
     space_totals,
+    unit_heat,
 )
 from ggscope.model.tables import AccessKind, Space
 from ggscope.model.units import TimeRange
@@ -55,15 +56,18 @@ def share_at(curve: Coverage, n_bytes: int, *, of_bytes: bool = False) -> float:
     return float(np.interp(n_bytes, curve.size, total) / total[-1])
 
 
-@pytest.mark.parametrize("most_dense", [1 << 26, 0, 40])
+@pytest.mark.parametrize(
+    ("most_dense", "at_once"), [(1 << 26, 1 << 16), (0, 1), (40, 3)]
+)
 @settings(
     max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(ops=all_ops)
-def test_heat_equals_a_count_of_every_access(most_dense, monkeypatch, ops):
+def test_heat_equals_a_count_of_every_access(most_dense, at_once, monkeypatch, ops):
     monkeypatch.setattr(hotness, "_MAX_DENSE", most_dense)
+    monkeypatch.setattr(hotness, "LOCKED_ROWS", at_once)
     trace = reads_trace(TENSORS, ops)
 
     result = heat(trace)
@@ -90,6 +94,20 @@ def test_heat_equals_a_count_of_every_access(most_dense, monkeypatch, ops):
     assert result.n_unknown == count[-1]
     with_access = {op.token for op in ops if op.reads and op.token >= 0}
     assert result.n_tokens == len(with_access)
+
+
+@settings(max_examples=40, deadline=None)
+@given(all_ops)
+def test_units_alone_are_as_hot_as_with_the_tensors(ops):
+    trace = reads_trace(TENSORS, ops)
+
+    alone, whole = unit_heat(trace), heat(trace)
+
+    for name in ("accesses", "bytes", "maybe", "unrecorded", "cut"):
+        column = f"unit_{name}"
+        assert getattr(alone, column).tolist() == getattr(whole, column).tolist()
+    assert alone.n_lost == whole.n_lost
+    assert cold(alone) == cold(whole)
 
 
 def test_a_damaged_token_number_is_one_token_more() -> None:
