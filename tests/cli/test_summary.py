@@ -215,14 +215,17 @@ def test_diff_of_a_trace_and_itself_is_equal(run, built):
     assert {row["relative"] for row in value["rows"]} == {0}
 
 
-def written(path: Path, *durations: int) -> Path:
+def written(path: Path, *durations: int, layers: tuple[int, ...] = ()) -> Path:
     """Write a run whose ops begin a millisecond apart and are measured."""
     path.parent.mkdir(exist_ok=True)
-    source = weight("blk.0.attn_q.weight", 0)
+    layers = layers or (0,) * len(durations)
     records = [
-        Rec(10**12 + 10**6 * i, "Qcur-0", sources=(source,), layer=0, duration=ticks)
-        for i, ticks in enumerate(durations)
-    ]
+        Rec(
+            10**12 + 10**6 * i, f"Qcur-{layer}", layer=layer, duration=ticks,
+            sources=(weight(f"blk.{layer}.attn_q.weight", 0),),
+        )
+        for i, (ticks, layer) in enumerate(zip(durations, layers, strict=True))
+    ]  # fmt: skip
     path.write_bytes(encode(records, "256"))
     return path
 
@@ -238,6 +241,22 @@ def test_diff_of_runs_that_differ_ends_with_1(run, tmp_path):
     (row,) = json.loads(run("diff", a, b, "--json").out)["rows"]
     assert (row["a"], row["b"], row["change"]) == (3_000, 6_000, 3_000)
     assert (row["relative"], row["within_noise"]) == (1.0, None)
+
+
+def test_groups_of_one_side_are_rows_in_json(run, tmp_path):
+    a = written(tmp_path / "a.bin", 100, 5_000, 300, layers=(0, 1, 2))
+    b = written(tmp_path / "b.bin", 200, 400, layers=(0, 2))
+
+    value = json.loads(run("diff", a, b, "--by", "layer", "--json").out)
+
+    assert value["matched"] == 2
+    (key,) = value["only_a"]
+    row = value["rows"][0]
+    assert (row["key"], row["a"], row["b"], row["change"]) == (key, 5_000, None, -5_000)
+    assert (row["relative"], row["within_noise"]) == (None, None)
+    assert (row["only_in"], row["absence"]) == ("a", "not_stated")
+    assert all(other["absence"] is None for other in value["rows"][1:])
+    assert run("diff", a, b, "--by", "layer").out.count("only in A") == 1
 
 
 def test_changes_within_the_tolerance_are_equal(run, tmp_path):

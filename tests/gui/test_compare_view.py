@@ -177,18 +177,20 @@ def test_changes_within_the_tolerance_are_greyed(desk: Desk) -> None:
     assert [model.row(row)[0].is_dim for row in range(2)] == [False, True]
 
 
-def test_what_only_one_run_has_is_listed_below(desk: Desk) -> None:
+def test_what_only_one_run_has_is_a_row_with_its_time(desk: Desk) -> None:
     a = spans_trace([0, 100], [10, 150], op=[1, 2])
-    b = spans_trace([0, 100], [10, 150], op=[1, 3])
+    b = spans_trace([0, 100], [10, 190], op=[1, 3])
     desk.own.set_trace(a)
     desk.add("other", b)
     desk.wait()
 
-    below = Page(desk.view).child(ElidedLabel, "compare_only")
-    assert below.isVisible()
-    assert a.op_name(2) in below.full_text
-    assert a.op_name(3) in below.full_text
-    assert desk.keys() == [a.op_name(1), "all"]
+    assert desk.keys() == [a.op_name(i) for i in (3, 2, 1)] + ["all"]
+    of_b, of_a = (desk.view.model.row(row) for row in (0, 1))
+    assert [cell.raw for cell in of_b[1:5]] == ["", 90, 90, ""]
+    assert [cell.raw for cell in of_a[1:5]] == [50, "", -50, ""]
+    assert (of_b[1].text, of_a[2].text) == ("not there", "not there")
+    assert (of_b[4].text, of_a[4].text) == ("only in B", "only in A")
+    assert not Page(desk.view).child(ElidedLabel, "compare_only").isVisible()
 
 
 def test_runs_in_other_units_are_not_comparable(desk: Desk) -> None:

@@ -15,10 +15,10 @@ from ggscope.descriptions.compare import (
     limits_text,
     matching_text,
     only_text,
-    relative_text,
+    row_relative_text,
     shares_text,
+    side_text,
     spread_text,
-    time_text,
 )
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.errors import TraceError
@@ -116,10 +116,10 @@ def _table(noun: str, rows: Sequence[CompareRow], unit: Unit, bound: Bound = "")
     cells = [
         [
             row.key,
-            time_text(row.a.value, unit),
-            time_text(row.b.value, unit),
+            side_text(row, row.a, unit),
+            side_text(row, row.b, unit),
             change_text(row.change, unit, bound),
-            relative_text(row.relative, bound),
+            row_relative_text(row, bound),
             "noise" if row.is_noise and row.change else "",
             *([spread_text(row, unit)] if has_spread else []),
         ]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ggscope.analysis.compare.compare import Bound, CompareRow, Comparison, Side
-from ggscope.analysis.compare.matching import Hidden, ShareRow
+from ggscope.analysis.compare.matching import Absence, Hidden, ShareRow
 from ggscope.analysis.compare.offset import Anchor
-from ggscope.analysis.compare.waterfall import NO_OP, OVERLAP, Waterfall
+from ggscope.analysis.compare.waterfall import NO_OP, OVERLAP, WORK, Step, Waterfall
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.tokens import plural
 from ggscope.model.units import (
@@ -26,6 +26,17 @@ MEASURES = {
 _MAX_LISTED = 5
 _BOUNDS: dict[Bound, str] = {"": "", "least": "≥ ", "most": "≤ ", "open": "? "}
 """Signs before changes of what is recorded."""
+_ABSENT = {
+    Absence.DID_NOT_RUN: "not there",
+    Absence.NOT_STATED: "not there",
+    Absence.NOT_RECORDED: "not recorded",
+}
+ABSENCES = {
+    Absence.DID_NOT_RUN: "did not run there",
+    Absence.NOT_STATED: "not recorded on that side",
+    Absence.NOT_RECORDED: "may have run unrecorded",
+}
+"""What it means that a side has no record of something."""
 _ANCHORS = {
     "start": "first span",
     "phase": "first generated token",
@@ -68,6 +79,20 @@ def change_text(ticks: float | None, unit: Unit, bound: Bound = "") -> str:
     return f"{_BOUNDS[bound]}{sign}{format_duration(abs(ticks), unit)}"
 
 
+def side_text(row: CompareRow, side: Side, unit: Unit) -> str:
+    """Return the time of a side of a row; "not there" where it lacks the group."""
+    if row.absence is not None and not side.is_there:
+        return _ABSENT[row.absence]
+    return time_text(side.value, unit)
+
+
+def row_relative_text(row: CompareRow, bound: Bound = "") -> str:
+    """Return the relative change of a row; which side has it where only one does."""
+    if row.only_in:
+        return f"only in {row.only_in.upper()}"
+    return relative_text(row.relative, bound)
+
+
 def side_spread_text(side: Side, unit: Unit) -> str:
     """Return least and most of a side that has several runs; else ""."""
     if side.spread is None:
@@ -102,28 +127,48 @@ def headline(comparison: Comparison, unit: Unit) -> str:
         return "Times differ; see the rows."
     if not row.change:
         text = "Both take the same time in all"
-    else:
-        word = "longer" if row.change > 0 else "less"
-        text = (
-            f"B takes {format_duration(abs(row.change), unit)} {word} "
-            f"({relative_text(row.relative)}"
-            f"{', within the range of the runs' if row.is_noise else ''})"
-        )
+        largest = next((one for one in comparison.rows if one.change), None)
+        if largest is not None:
+            text += f"; largest change: {_row_change(comparison, largest, unit)}"
+        return f"{text}."
+    size = format_duration(abs(row.change), unit)
+    return (
+        f"B takes {size} {'longer' if row.change > 0 else 'less'} "
+        f"({relative_text(row.relative)}, {noise_text(row)})"
+        f"{_cause_text(comparison, row.change, unit)}."
+    )
+
+
+def _cause_text(comparison: Comparison, change: float, unit: Unit) -> str:
+    """Return what makes the most of a change; "" where nothing shows."""
     if any(side.sums() for side in comparison.hidden):
-        return f"{text}; the cause is unknown, as not all ops are recorded."
+        return "; cause unknown: not all ops are recorded"
     # What became less explains nothing of what became more.
-    parts = [part for part in comparison.parts if (part.change or 0) * row.change > 0]
+    parts = [part for part in comparison.parts if (part.change or 0) * change > 0]
     main = max(parts, key=lambda part: abs(part.change or 0), default=None)
-    if main is not None and main.change is not None:
-        text += (
-            f"; most of it is {main.key} ({change_text(main.change, unit)} per thread)"
-        )
-    elif first := _first_same(comparison, row.change):
-        noun = GROUPINGS[comparison.by]
-        text += (
-            f"; most of it by {noun} {first.key} ({change_text(first.change, unit)})"
-        )
-    return f"{text}."
+    first = _first_same(comparison, change)
+    if main is not None and (main.key != WORK or first is None):
+        return f"; mostly {main.key} ({change_text(main.change, unit)} per thread)"
+    if first is None:
+        return ""
+    start = "; most of it" if main is None else "; mostly work"
+    return f"{start}: {_row_change(comparison, first, unit)}"
+
+
+def _row_change(comparison: Comparison, row: CompareRow, unit: Unit) -> str:
+    """Return the group and change of a row: ``op MUL −3.1 ms, only in A``."""
+    text = f"{GROUPINGS[comparison.by]} {row.key} {change_text(row.change, unit)}"
+    return f"{text}, only in {row.only_in.upper()}" if row.only_in else text
+
+
+def noise_text(row: CompareRow) -> str:
+    """Return whether a change is more than noise, and by what that is judged."""
+    if row.is_noise is None:
+        is_pair = len(row.a.ticks) == len(row.b.ticks) == 1
+        return f"noise unknown: one run {'per' if is_pair else 'of a'} side"
+    has_ranges = row.a.spread is not None and row.b.spread is not None
+    measure = "the runs vary" if has_ranges else "the tolerance"
+    return f"{'noise: no ' if row.is_noise else ''}more than {measure}"
 
 
 def _first_same(comparison: Comparison, change: float) -> CompareRow | None:
@@ -174,10 +219,16 @@ def unmatched_tokens(comparison: Comparison) -> tuple[list[str], list[str], list
     )
 
 
-def only_text(comparison: Comparison) -> list[str]:
-    """Return what only one side has, or has without a known time, a line each."""
+def only_text(comparison: Comparison, *, with_rows: bool = True) -> list[str]:
+    """Return what only one side has, or has without a known time, a line each.
+
+    Parameters
+    ----------
+    with_rows : whether also groups that have a row.
+    """
     lines = []
     noun = GROUPINGS[comparison.by]
+    shown = set() if with_rows else {row.key for row in comparison.rows}
     *alone, some = unmatched_tokens(comparison)
     bars = comparison.alignment.runs[0].bars.noun
     sides = zip(
@@ -191,9 +242,10 @@ def only_text(comparison: Comparison) -> list[str]:
                 f"Not compared, only in {name}: {_listed(tokens, _bars(bars, tokens))}"
             )
             lines.append(f"{text}{_open_text(other, hidden.tokens)}.")
-        if keys:
-            text = f"Only in {name}: {_listed(keys, _nouns(noun, keys))}"
-            lines.append(f"{text}{_open_text(other, hidden.groups(comparison.by))}.")
+        if groups := [key for key in keys if key not in shown]:
+            text = f"Only in {name}: {_listed(groups, _nouns(noun, groups))}"
+            reason = comparison.absence_reason(hidden)
+            lines.append(f"{text}{_open_text(other, reason)}.")
     if some:
         text = _listed(some, _bars(bars, some))
         lines.append(f"Not compared, not in every run: {text}.")
@@ -221,6 +273,16 @@ def _listed(keys: Sequence[str], nouns: str) -> str:
     more = len(keys) - _MAX_LISTED
     rest = f" and {format_count(more)} more" if more > 0 else ""
     return f"{format_count(len(keys))} {nouns} ({listed}{rest})"
+
+
+def partial_text(comparison: Comparison) -> str:
+    """Return which sides are partial, in a few words; "" where none is."""
+    sides = [
+        n for n, one in zip("AB", comparison.hidden, strict=True) if one.is_partial
+    ]
+    if not sides:
+        return ""
+    return f"{' and '.join(sides)} {'are' if len(sides) > 1 else 'is'} partial."
 
 
 def limits_text(comparison: Comparison, unit: Unit, hz: float | None) -> list[str]:
@@ -272,6 +334,13 @@ def ticks_text(ticks: Fraction | float, unit: Unit, *, signed: bool = False) -> 
     """Return a mean time, or its change with a sign."""
     value = float(ticks)
     return change_text(value, unit) if signed else format_duration(value, unit)
+
+
+def step_share_text(step: Step) -> str:
+    """Return the relative change of a step, or which side alone has its group."""
+    if step.is_group and not (step.mean_a and step.mean_b):
+        return f"only in {'A' if step.mean_a else 'B'}"
+    return relative_text(float(step.change / step.mean_a)) if step.mean_a else ""
 
 
 def offset_text(offset: int, anchor: Anchor, unit: Unit) -> str:

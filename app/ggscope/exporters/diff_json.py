@@ -17,7 +17,7 @@ def diff_json(comparison: Comparison) -> dict[str, Any]:
         "reason": comparison.reason or None,
         "equal": comparison.is_comparable and comparison.is_equal,
         "aligned_by": comparison.alignment.by,
-        "matched": len(comparison.rows),
+        "matched": len(comparison.matched),
         "matched_tokens": list(comparison.tokens()),
         "unmatched_tokens": {
             "a": sorted({key for keys in unmatched[:n_a] for key in keys}),
@@ -59,6 +59,8 @@ def _row_json(row: CompareRow) -> dict[str, object]:
         "change": row.change,
         "relative": row.relative,
         "within_noise": row.is_noise,
+        "only_in": row.only_in or None,
+        "absence": row.absence,
         "a_spread": row.a.spread,
         "b_spread": row.b.spread,
     }

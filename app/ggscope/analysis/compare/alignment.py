@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.summary.bars import GRAPH_PASS, TokenBars, token_bars
 from ggscope.analysis.summary.latency import token_latency
-from ggscope.analysis.summary.partial import hidden_tokens
+from ggscope.analysis.summary.partial import shifted_tokens
 from ggscope.analysis.workers import chunks
 from ggscope.model.selection import AlignBy
 from ggscope.model.tables import I64, Phase
@@ -85,7 +85,7 @@ def align(traces: Sequence[Trace], by: AlignBy | None = None) -> Alignment:
             AlignedRun(one, (), np.ones(len(one), np.bool_), None) for one in bars
         ]
         return Alignment("start", tuple(everything))
-    hides = chosen == "token" and any(map(hidden_tokens, traces))
+    hides = chosen == "token" and any(map(shifted_tokens, traces))
     places = [_position_keys(trace) for trace in traces] if hides else []
     if hides and all(keys is not None for keys in places):
         named = [keys for keys in places if keys is not None]

@@ -1,13 +1,14 @@
 """Two sides of runs by groups: what each takes, the change, and whether it is noise."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from ggscope.analysis.compare.alignment import AlignedRun, Alignment, align
 from ggscope.analysis.compare.matching import (
+    Absence,
     Difference,
     Hidden,
     ShareRow,
@@ -92,7 +93,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """One group on both sides.
+    """One group on both sides, or on one of them.
 
     Attributes
     ----------
@@ -100,24 +101,41 @@ class CompareRow:
     a, b : what the sides take.
     is_noise : whether the change is within the tolerance, or the runs of both sides
         overlap; None where one run per side and no tolerance show nothing.
+    absence : why one side has no time: none of its runs has the group. None = both
+        sides have it.
     """
 
     key: str
     a: Side
     b: Side
     is_noise: bool | None
+    absence: Absence | None = None
+
+    @property
+    def only_in(self) -> Literal["", "a", "b"]:
+        """The one side that has the group; "" = both."""
+        if self.absence is None:
+            return ""
+        return "a" if self.a.is_there else "b"
 
     @property
     def change(self) -> float | None:
-        """Ticks that B takes more; None where a side lacks the group."""
+        """Ticks that B takes more; None where the time of a side is not known.
+
+        All of the time of a group that did not run on the other side.
+        """
         a, b = self.a.value, self.b.value
+        if self.absence is not None:
+            if self.absence is Absence.NOT_RECORDED:
+                return None
+            return b if a is None else -a
         return None if a is None or b is None else b - a
 
     @property
     def relative(self) -> float | None:
-        """The change as a share of A: 1.0 = +100 %; None of nothing."""
+        """The change as a share of A: 1.0 = +100 %; None of nothing, or to nothing."""
         a, change = self.a.value, self.change
-        if a is None or change is None:
+        if a is None or change is None or self.absence is not None:
             return None
         if not a:
             return None if change else 0.0
@@ -139,7 +157,8 @@ class Comparison:
     measure : "latency" of tokens, from begin to end; "wall": time in which any op of
         the group runs; "thread time": sum over its spans.
     alignment : of all runs, those of A first.
-    rows : groups that both sides have, largest effect first.
+    rows : groups with a known time on all sides that have them, largest effect first;
+        then those of which a side may have more than it records.
     only_a, only_b : keys of groups that one side lacks.
     whole : all groups together.
     elapsed : time in which any compared token is computed.
@@ -190,10 +209,19 @@ class Comparison:
         return not self.reason
 
     @property
+    def matched(self) -> tuple[CompareRow, ...]:
+        """Rows of groups that both sides have."""
+        return tuple(row for row in self.rows if row.absence is None)
+
+    @property
     def is_equal(self) -> bool:
         """Whether both have the same groups and all changes are noise."""
         n_left = len(self.only_a) + len(self.only_b)
         return not n_left and all(row.is_noise for row in self.rows)
+
+    def absence_reason(self, hidden: Hidden) -> str:
+        """Return why a side may have run groups that it lacks; "" = none is known."""
+        return _absence_reason(hidden, self.by, self.alignment)
 
     def tokens(self) -> tuple[int, int]:
         """Return how many bars of each side are compared, the least of its runs."""
@@ -240,18 +268,22 @@ def compare(
     rows = [_row(key, tables, n_a, tolerance, measure) for key in keys]
     is_timed = not reason
     both = [row for row in rows if is_timed and row.a.is_there and row.b.is_there]
-    both.sort(key=lambda row: (-abs(row.effect), row.key))
-    only_a = tuple(
-        row.key for row in rows if _is_only(row.key, tables[:n_a], tables[n_a:])
-    )
-    only_b = tuple(
-        row.key for row in rows if _is_only(row.key, tables[n_a:], tables[:n_a])
-    )
+    only_a = tuple(key for key in keys if _is_only(key, tables[:n_a], tables[n_a:]))
+    only_b = tuple(key for key in keys if _is_only(key, tables[n_a:], tables[:n_a]))
     only = {*only_a, *only_b}
     timed = {row.key for row in both}
     untimed = tuple(key for key in keys if key not in only and key not in timed)
     if not reason and not both:
         reason = "they have no group with a known time in common"
+    hidden = hidden_of(a), hidden_of(b)
+    absences = [side.absence(_absence_reason(side, by, alignment)) for side in hidden]
+    shown = list(both)
+    for row in rows if both else ():
+        if row.key in only and (row.a.is_there or row.b.is_there):
+            absence = absences[row.a.is_there]
+            noise = _is_noise_alone(row, absence, tolerance)
+            shown.append(replace(row, absence=absence, is_noise=noise))
+    shown.sort(key=lambda row: (row.change is None, -abs(row.effect), row.key))
     # Ticks of clocks that differ are no numbers to compare.
     elapsed = [
         (run.bars.covered(run.is_matched & run.bars.is_timed) or None)
@@ -268,7 +300,7 @@ def compare(
         by,
         measure,
         alignment,
-        tuple(both),
+        tuple(shown),
         only_a,
         only_b,
         whole,
@@ -277,7 +309,7 @@ def compare(
         reason,
         n_a,
         untimed,
-        (hidden_of(a), hidden_of(b)),
+        hidden,
         differences(traces, n_a),
         share_rows(tables, keys, n_a),
     )
@@ -312,6 +344,23 @@ def _is_only(
     return any(key in table for table in mine) and not any(
         key in table for table in others
     )
+
+
+def _absence_reason(hidden: Hidden, by: By, alignment: Alignment) -> str:
+    """Return why a side may have run groups that it lacks in what is compared."""
+    # Tokens that are not recorded are not compared either.
+    return hidden.groups(by, all_tokens=alignment.by != "token")
+
+
+def _is_noise_alone(
+    row: CompareRow, absence: Absence, tolerance: Tolerance
+) -> bool | None:
+    """Return whether a group that one side alone has may be noise."""
+    mine, other = (row.a, row.b) if row.a.is_there else (row.b, row.a)
+    if absence is Absence.NOT_RECORDED or None in mine.ticks:
+        return None  # not even all runs of that side have it
+    has_runs = min(len(mine.ticks), len(other.ticks)) > 1
+    return False if has_runs or tolerance.latency else None
 
 
 def _row(

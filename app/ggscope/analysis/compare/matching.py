@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -23,6 +24,17 @@ _OF_OPS = ("op", "name")
 _OF_THREADS = ("thread", "lane", "core", "numa")
 
 
+class Absence(StrEnum):
+    """What is known of something that a side has no record of; as ``--json`` has it."""
+
+    DID_NOT_RUN = "did_not_run"
+    """All of its recordings state that they leave out nothing of the kind."""
+    NOT_STATED = "not_stated"
+    """They do not state what they leave out, and show no loss."""
+    NOT_RECORDED = "not_recorded"
+    """It may have run: a recording is known to leave things out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hidden:
     """What the recordings of a side leave out: the reason, "" where none is known.
@@ -31,28 +43,40 @@ class Hidden:
     ----------
     has_whole_ops : whether ops are left out by their names alone, so that those which
         are recorded are so each time.
+    is_stated : whether all recordings of the side state what they leave out.
     """
 
     tokens: str = ""
     ops: str = ""
     threads: str = ""
     has_whole_ops: bool = False
+    is_stated: bool = False
 
     @property
     def is_partial(self) -> bool:
         """Whether anything is left out."""
         return bool(self.tokens or self.ops or self.threads)
 
-    def groups(self, by: By) -> str:
-        """Return why groups that are not recorded may have run; "" where they did not.
+    def groups(self, by: By, *, all_tokens: bool = True) -> str:
+        """Return why groups that are not recorded may have run; "" where none is known.
 
-        Ops and layers may run in tokens alone that are not recorded.
+        Parameters
+        ----------
+        all_tokens : whether also in tokens that are not recorded; else only in those
+            of both sides.
         """
+        tokens = self.tokens if all_tokens else ""
         if by in ("token", "phase"):
-            return self.tokens
+            return tokens
         if by in _OF_THREADS:
-            return self.threads or self.ops or self.tokens
-        return self.ops or self.threads or self.tokens
+            return self.threads or self.ops or tokens
+        return self.ops or self.threads or tokens
+
+    def absence(self, reason: str) -> Absence:
+        """Return what it means that a record is missing, which a reason may explain."""
+        if reason:
+            return Absence.NOT_RECORDED
+        return Absence.DID_NOT_RUN if self.is_stated else Absence.NOT_STATED
 
     def sums(self, by: By | None = None) -> str:
         """Return why times of groups may be less than what ran; "" where they are not.
@@ -75,14 +99,13 @@ def hidden_of(traces: Sequence[Trace]) -> Hidden:
         return next((reason for trace in traces if (reason := why(trace))), "")
 
     ops = first(hidden_ops) or first(_has_no_op)
-    causes = {
-        omission.cause
-        for trace in traces
-        for omission in trace_coverage(trace).of(*HIDES_OPS)
-    }
+    coverages = [trace_coverage(trace) for trace in traces]
+    causes = {one.cause for coverage in coverages for one in coverage.of(*HIDES_OPS)}
     return Hidden(
-        first(hidden_tokens), ops, first(hidden_threads), causes == {Cause.OPS_FILTERED}
-    )
+        first(hidden_tokens), ops, first(hidden_threads),
+        has_whole_ops=causes == {Cause.OPS_FILTERED},
+        is_stated=all(coverage.is_stated for coverage in coverages),
+    )  # fmt: skip
 
 
 def _has_no_op(trace: Trace) -> str:

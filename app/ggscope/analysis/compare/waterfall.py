@@ -23,6 +23,7 @@ OVERLAP, NO_OP = "at the same time", "no op running"
 """Keys of what is counted in several steps, and of the time in which no op runs."""
 WORK, WAIT, IDLE = "work", "waiting at barriers", "idle"
 IDLE_OR_WAIT = "idle or waiting"
+_NO_GROUPS = (OVERLAP, NO_OP, WORK, WAIT, IDLE, IDLE_OR_WAIT)
 MAX_STEPS = 12
 """Steps of smaller changes are joined into one."""
 
@@ -57,6 +58,11 @@ class Step:
     def change(self) -> Fraction:
         """What B takes more, of means: so steps add up also where runs differ."""
         return self.mean_b - self.mean_a
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is the time of one group of ops."""
+        return self.n_joined == 1 and self.key not in _NO_GROUPS
 
     @property
     def is_noise(self) -> bool | None:

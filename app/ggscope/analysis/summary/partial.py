@@ -12,7 +12,8 @@ _HIDES_GRAPHS = (
     Cause.RECORDS_LOST,
     Cause.DAMAGED,
 )
-_HIDES_ENDS = (Cause.STARTED_LATE, Cause.PART_READ, Cause.FILE_CUT)
+_SHIFTS_TOKENS = (*_HIDES_GRAPHS, Cause.STARTED_LATE, Cause.PART_READ)
+_HIDES_END = (Cause.FILE_CUT, Cause.LIMITED, Cause.STILL_RUNNING)
 HIDES_OPS = (
     Cause.OPS_FILTERED,
     Cause.LAYERS_FILTERED,
@@ -40,7 +41,13 @@ def hidden_graphs(trace: Trace) -> str:
 @once
 def hidden_tokens(trace: Trace) -> str:
     """Return why tokens may be missing, also at the ends; "" where none is known."""
-    return _reason(trace, (*_HIDES_GRAPHS, *_HIDES_ENDS))
+    return _reason(trace, (*_SHIFTS_TOKENS, *_HIDES_END))
+
+
+@once
+def shifted_tokens(trace: Trace) -> str:
+    """Return why the n-th recorded token need not be the n-th that was computed."""
+    return _reason(trace, _SHIFTS_TOKENS)
 
 
 @once

@@ -12,8 +12,9 @@ from ggscope.analysis.compare.waterfall import Step, Waterfall
 from ggscope.descriptions.compare import (
     change_text,
     relative_text,
+    side_text,
+    step_share_text,
     ticks_text,
-    time_text,
 )
 from ggscope.model.units import Unit, format_count, format_duration
 from ggscope.render.batch import DisplayList
@@ -87,8 +88,8 @@ def waterfall_rows(scene: WaterfallScene) -> RowsScene:
     for step in waterfall.steps:
         after = at + step.change
         text = ticks_text(step.change, unit, signed=True)
-        if step.mean_a:
-            text += f"  {relative_text(float(step.change / step.mean_a))}"
+        if share := step_share_text(step):
+            text += f"  {share}"
         rows.append(
             RowBar(
                 step.key, float(at), float(after), text,
@@ -174,10 +175,11 @@ def compose_changes(scene: ChangesScene) -> DisplayList:
     unit, rows = scene.unit, list[RowBar]()
     for row in scene.rows:
         change = float(row.change or 0)
-        a, b = time_text(row.a.value, unit), time_text(row.b.value, unit)
+        a, b = (side_text(row, side, unit) for side in (row.a, row.b))
         bound = scene.bound
         text = change_text(row.change, unit, bound)
-        text += f"  {relative_text(row.relative, bound)}"
+        if not row.only_in:
+            text += f"  {relative_text(row.relative, bound)}"
         text += f"  {a} → {b}"
         rows.append(
             RowBar(

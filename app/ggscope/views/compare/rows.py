@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from ggscope.analysis.compare.compare import Bound, CompareRow, Comparison
 from ggscope.analysis.compare.matching import ShareRow
 from ggscope.descriptions.compare import (
+    ABSENCES,
     change_text,
-    relative_text,
+    noise_text,
+    row_relative_text,
     share_text,
     side_spread_text,
-    time_text,
+    side_text,
     unmatched_tokens,
 )
 from ggscope.descriptions.groupings import GROUPINGS
@@ -23,7 +25,7 @@ def change_headings(by: By, measure: str, *, has_spread: bool) -> list[Heading]:
     of_side = f"\n{measure[:1].upper()}{measure[1:]}" if measure else ""
     effect = "sorted by its size"
     headings = [
-        Heading(GROUPINGS[by], "What both runs have", 160, stretch=True),
+        Heading(GROUPINGS[by], "What any run has", 160, stretch=True),
         Heading("A", f"This run{of_side}", 80, right=True, largest_first=True),
         Heading("B", f"The other run{of_side}", 80, right=True, largest_first=True),
         Heading("change", f"B − A, {effect}", 84, right=True, largest_first=True),
@@ -57,25 +59,28 @@ def change_cells(
     """
     a, b, change, relative = row.a.value, row.b.value, row.change, row.relative
     is_dim = bool(row.is_noise) and not title
-    has_ranges = row.a.spread is not None and row.b.spread is not None
-    tip = ""
-    if row.is_noise and change:
-        tip = "within the range of the runs" if has_ranges else "within the tolerance"
+    tip = noise_text(row) if change else ""
+    why = "" if row.absence is None else ABSENCES[row.absence]
     shown = change_text(change, unit, bound)
+    times = (
+        Cell(
+            side_text(row, side, unit), value, _raw(value),
+            tip="" if side.is_there else why, is_dim=is_dim,
+        )
+        for side, value in ((row.a, a), (row.b, b))
+    )  # fmt: skip
     cells = [
         Cell(title or row.key, None if title else row.key, is_dim=is_dim),
-        Cell(time_text(a, unit), a, _raw(a), is_dim=is_dim),
-        Cell(time_text(b, unit), b, _raw(b), is_dim=is_dim),
+        *times,
         Cell(
-            shown, _size(change), _raw(change), f"{shown} {tip}".strip(), is_dim=is_dim
-        ),
-        Cell(
-            relative_text(relative, bound),
-            _size(relative),
-            _raw(relative),
+            shown, _size(change), _raw(change), f"{shown}, {tip}" if tip else "",
             is_dim=is_dim,
         ),
-    ]
+        Cell(
+            row_relative_text(row, bound), _size(relative), _raw(relative),
+            is_dim=is_dim,
+        ),
+    ]  # fmt: skip
     if has_spread:
         for side in (row.a, row.b):
             low = None if side.spread is None else side.spread[0]
@@ -123,20 +128,22 @@ def unmatched_rows(comparison: Comparison) -> list[tuple[Cell, ...]]:
         reversed(comparison.hidden), strict=True,
     )  # fmt: skip
     for name, tokens, keys, hidden in sides:
-        rows += _rows(bars, tokens, name, hidden.tokens)
-        rows += _rows(noun, keys, name, hidden.groups(comparison.by))
-    rows += _rows(bars, some, "both", "", "not in every run")
+        for what, missing, reason in (
+            (bars, tokens, hidden.tokens),
+            (noun, keys, comparison.absence_reason(hidden)),
+        ):
+            why = ABSENCES[hidden.absence(reason)]
+            rows += _rows(what, missing, name, why, reason)
+    rows += _rows(bars, some, "both", "not in every run")
     if comparison.is_comparable:
-        rows += _rows(noun, comparison.untimed, "both", "", "no known time on a side")
+        rows += _rows(noun, comparison.untimed, "both", "no known time on a side")
     return rows
 
 
 def _rows(
-    what: str, keys: Sequence[str], side: str, hidden: str, why: str = ""
+    what: str, keys: Sequence[str], side: str, why: str, reason: str = ""
 ) -> list[tuple[Cell, ...]]:
-    if not why:
-        why = "may have run unrecorded" if hidden else "did not run there"
-    tip = f"{why}: {hidden}" if hidden else why
+    tip = f"{why}: {reason}" if reason else why
     return [
         (Cell(what, what), Cell(key, key), Cell(side, side), Cell(why, why, tip=tip))
         for key in keys

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from builders import (
     llama_like_trace,
@@ -15,6 +17,7 @@ from builders import (
 )
 from ggscope.analysis.compare.alignment import align
 from ggscope.analysis.compare.compare import Comparison, Tolerance, compare
+from ggscope.analysis.compare.matching import Absence
 from ggscope.descriptions.compare import headline
 from ggscope.model.selection import BY
 from ggscope.model.tables import freeze
@@ -68,16 +71,89 @@ def test_the_largest_effect_comes_first():
     assert rows[0].relative == 8.0
 
 
-def test_what_one_side_lacks_is_listed():
+def test_what_one_side_lacks_is_a_row_and_listed():
     a = spans_trace([0, 100], [10, 150], op=[1, 2])
-    b = spans_trace([0, 100], [10, 150], op=[1, 3])
+    b = spans_trace([0, 100], [30, 190], op=[1, 3])
 
     comparison = compare([a], [b])
 
     names = [a.op_name(i) for i in (1, 2, 3)]
-    assert [row.key for row in comparison.rows] == names[:1]
+    rows = [(row.key, row.only_in, row.change) for row in comparison.rows]
+    assert rows == [(names[2], "b", 90), (names[1], "a", -50), (names[0], "", 20)]
+    alone = [row for row in comparison.rows if row.only_in]
+    assert all(row.relative is None for row in alone)
+    assert all(row.absence is Absence.NOT_STATED for row in alone)
+    assert [row.key for row in comparison.matched] == names[:1]
     assert (comparison.only_a, comparison.only_b) == ((names[1],), (names[2],))
     assert not comparison.is_equal
+
+
+OPS_IN_TURN = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(1, 90), st.integers(0, 20)),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+def in_turn(ops: list[tuple[int, int, int]]) -> Trace:
+    """Return ops that run one after the other, with gaps."""
+    starts, at = [], 0
+    for _, length, gap in ops:
+        starts.append(at)
+        at += length + gap
+    ends = [start + op[1] for start, op in zip(starts, ops, strict=True)]
+    return spans_trace(starts, ends, op=[op for op, _, _ in ops])
+
+
+@given(OPS_IN_TURN, OPS_IN_TURN)
+def test_rows_of_one_or_both_sides_add_up_to_the_change_of_the_whole(a, b):
+    sums = [
+        {
+            op: sum(length for other, length, _ in side if other == op)
+            for op, _, _ in side
+        }
+        for side in (a, b)
+    ]
+
+    comparison = compare([in_turn(a)], [in_turn(b)])
+
+    common = set(sums[0]) & set(sums[1])
+    assert comparison.is_comparable == bool(common)
+    if common:
+        name = in_turn(a).op_name
+        expected = {
+            name(op): sums[1].get(op, 0) - sums[0].get(op, 0)
+            for op in {*sums[0], *sums[1]}
+        }
+        assert {row.key: row.change for row in comparison.rows} == expected
+        assert sum(expected.values()) == comparison.whole.change
+        sizes = [abs(row.change or 0) for row in comparison.rows]
+        assert sizes == sorted(sizes, reverse=True)
+        assert {row.key for row in comparison.matched} == {name(op) for op in common}
+        alone = {*comparison.only_a, *comparison.only_b}
+        assert {row.key for row in comparison.rows if row.only_in} == alone
+
+
+@pytest.mark.parametrize(
+    ("n_a", "n_b", "tolerance", "is_noise"),
+    [(1, 1, 0.0, None), (1, 1, 0.05, False), (2, 2, 0.0, False), (2, 1, 0.0, None)],
+)
+def test_a_group_of_one_side_is_noise_by_what_runs_show(n_a, n_b, tolerance, is_noise):
+    a = spans_trace([0, 100], [10, 150], op=[1, 2])
+    b = spans_trace([0], [10], op=[1])
+
+    comparison = compare([a] * n_a, [b] * n_b, tolerance=Tolerance(tolerance))
+
+    row = next(row for row in comparison.rows if row.only_in)
+    assert row.is_noise is is_noise
+
+
+def test_of_a_group_that_not_all_runs_have_noise_is_unknown():
+    a = spans_trace([0, 100], [10, 150], op=[1, 2])
+    b = spans_trace([0], [10], op=[1])
+
+    comparison = compare([a, b], [b, b])
+
+    assert next(row for row in comparison.rows if row.only_in).is_noise is None
 
 
 def test_units_that_differ_cannot_be_compared():

@@ -7,7 +7,7 @@ import pytest
 
 from builders import OPS, llama_like_trace, npu_like_trace, spans_trace, token_trace
 from ggscope.analysis.compare.compare import compare
-from ggscope.analysis.compare.matching import Hidden
+from ggscope.analysis.compare.matching import Absence, Hidden
 from ggscope.analysis.completeness.coverage import Cause
 from ggscope.model.run import RecordingInfo
 from ggscope.model.tables import SpanFlag
@@ -23,8 +23,13 @@ def partial_trace(trace: Trace, cause: Cause) -> Trace:
         Cause.OPS_FILTERED: {"ops": ["MUL_MAT"]},
         Cause.THREADS_FILTERED: {"threads": ["0"]},
     }
+    return recorded(trace, settings[cause])
+
+
+def recorded(trace: Trace, settings: dict[str, object], end: str = "exited") -> Trace:
+    """Return a trace whose recording states these settings and how it ended."""
     recording = RecordingInfo(
-        settings=settings[cause], n_changes=0, skipped_graphs=0, end="exited",
+        settings=settings, n_changes=0, skipped_graphs=0, end=end,
         signal="", whole=(), account=None,
     )  # fmt: skip
     return replace(trace, recordings=(recording,))
@@ -128,12 +133,73 @@ def test_a_side_without_any_op_may_have_run_all():
     assert not comparison.hidden[0].is_partial
 
 
+WHOLE: dict[str, object] = {"enabled": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "absence", "change"),
+    [
+        (None, Absence.NOT_STATED, -50),
+        (WHOLE, Absence.DID_NOT_RUN, -50),
+        ({"ops": ["ADD"]}, Absence.NOT_RECORDED, None),
+        ({"threads": ["0"]}, Absence.NOT_RECORDED, None),
+        ({"sample_every": 3}, Absence.NOT_RECORDED, None),  # whole runs are compared
+    ],
+)
+def test_a_group_that_a_side_lacks_ran_or_not_as_its_recording_states(
+    settings, absence, change
+):
+    a = spans_trace([0, 100, 200], [10, 150, 230], op=[1, 2, 3])
+    b = spans_trace([0, 100], [10, 110], op=[1, 3])
+    if settings is not None:
+        b = recorded(b, settings)
+
+    rows = compare([a], [b]).rows
+
+    row = next(row for row in rows if row.key == a.op_name(2))
+    assert (row.absence, row.change) == (absence, change)
+    # What is not known comes last, however much A takes.
+    assert (rows[-1] is row) == (change is None)
+    assert row.is_noise is None
+
+
+def test_an_op_that_compared_tokens_lack_did_not_run_in_them():
+    times = [(0, 100, 50), (100, 200, 60), (200, 300, 70)]
+    a = token_trace(times)
+    op = np.where(a.spans.op >= 0, 2, a.spans.op).astype(np.int16)
+    op[np.flatnonzero(op >= 0)[0]] = a.spans.op[a.spans.op >= 0][0]
+    mixed = replace(a, spans=replace(a.spans, op=op))
+
+    comparison = compare([mixed], [recorded(a, {"sample_every": 3})])
+
+    assert comparison.alignment.by == "token"
+    row = next(row for row in comparison.rows if row.only_in == "a")
+    assert row.absence is Absence.DID_NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("settings", "end", "hides"),
+    [(WHOLE, "exited", False), (WHOLE, "running", True)],
+)
+def test_tokens_behind_the_end_of_a_recording_may_have_run(settings, end, hides):
+    a = token_trace([(0, 100, 50), (100, 200, 60), (200, 300, 70)])
+    b = recorded(token_trace([(0, 100, 50), (100, 200, 60)]), settings, end)
+
+    comparison = compare([a], [b])
+
+    assert comparison.alignment.runs[0].unmatched == ["2"]
+    assert bool(comparison.hidden[1].tokens) is hides
+    # The n-th that is recorded is the n-th all the same.
+    assert not comparison.alignment.is_open
+
+
 def test_a_whole_recording_hides_nothing():
     trace = llama_like_trace()
 
     comparison = compare([trace], [trace])
 
     assert comparison.hidden == (Hidden(), Hidden())
+    assert not comparison.hidden[0].is_stated
     assert not comparison.alignment.is_open
 
 
