@@ -91,6 +91,7 @@ def test_drawer_has_one_height_whatever_is_in_front(
 ) -> None:
     workspace.resize(*size)
     drawer, bar = workspace.drawer, drawer_tabs(workspace.drawer)
+    workspace.show_view("compare")  # in a low window it needs more than others
     workspace.show_view("statistics")
     height, y = drawer.height(), bar.mapTo(workspace, QPoint()).y()
     tables = [cell.isHidden() for cell in workspace.cells]
@@ -101,10 +102,32 @@ def test_drawer_has_one_height_whatever_is_in_front(
         assert bar.mapTo(workspace, QPoint()).y() == y
         assert [cell.isHidden() for cell in workspace.cells] == tables
     session.set_trace(session.trace)
+    workspace.show_view("compare")
     workspace.toggle_drawer()
     workspace.toggle_drawer()
 
     assert drawer.height() == height
+
+
+@pytest.mark.parametrize(("size", "is_low"), [((860, 500), True), ((1200, 800), False)])
+def test_drawer_is_higher_for_compare_in_a_low_window_until_it_is_closed(
+    workspace: Workspace, size: tuple[int, int], is_low: bool
+) -> None:
+    workspace.resize(*size)
+    drawer = workspace.drawer
+    workspace.show_view("statistics")
+    before = drawer.height()
+    workspace.show_view("compare")
+    raised = drawer.height()
+    workspace.show_view("statistics")
+    kept = drawer.height()
+    workspace.toggle_drawer()
+    workspace.toggle_drawer()
+
+    assert (raised > before) == is_low
+    assert kept == raised
+    assert drawer.height() == before
+    assert workspace.cells[0].height() >= LOW_TIMELINE_ROOM
 
 
 def test_height_of_the_drawer_is_the_persons_and_is_kept(

@@ -37,6 +37,8 @@ class ViewEntry:
         has something, or where it was asked for.
     stays : whether its tab is there in a trace without spans too, where it has nothing
         to show. Others go there, as those `of_few` do everywhere.
+    needs_height : whether a bottom panel of the usual height shows too little of it in
+        a low window: it becomes higher for this one.
     of_run : whether it is about a program that its tab has started; hidden in other
         tabs.
     """
@@ -53,6 +55,7 @@ class ViewEntry:
     uses_gl: bool = False
     of_few: bool = False
     stays: bool = False
+    needs_height: bool = False
     of_run: bool = False
 
     @property
@@ -194,7 +197,7 @@ BUILTIN: tuple[ViewEntry, ...] = (
     _with_figure("npu", "bottom", "npu.view:NpuView", "npu", gestures=_NPU_GESTURES, of_few=True),
     ViewEntry("details", "Details", "right", "details.view:DetailsView", menu=""),
     ViewEntry("statistics", FIGURES["statistics"].title, "bottom", "statistics.view:StatisticsView", has_spans, "statistics", keys="Ctrl+9"),
-    ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES, stays=True),
+    ViewEntry("compare", "Compare", "bottom", "compare.view:CompareView", COMPARE.has_data, "compare", gestures=_COMPARE_GESTURES, stays=True, needs_height=True),
     _with_figure("heatmap", "centre", "heatmap.view:HeatmapView", "heatmap", menu="View/Panes", keys="Ctrl+3", gestures=_REPLAY_GESTURES, uses_gl=True),
     _with_figure("3d", "centre", "points.view:PointsView", "3d", menu="View/Panes", gestures=_POINTS_GESTURES, uses_gl=True),
     _with_figure("graph", "centre", "graph.view:GraphView", "graph", menu="View/Panes", keys="Ctrl+4", uses_gl=True),

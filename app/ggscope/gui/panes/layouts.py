@@ -20,6 +20,8 @@ LOW_TIMELINE_ROOM = 100
 """The same with two rows of lanes, for windows that have no room for more."""
 DRAWER_ROOM = 180
 """Height of a drawer that shows some rows of a table, with tabs and heads."""
+HIGH_DRAWER_ROOM = 310
+"""The same for views with pictures and controls, see `ViewEntry.needs_height`."""
 OTHER_ROOM = 116
 """Height below which the pane over or under it shows too little to be of use."""
 ROOM_OF_ROWS = 184

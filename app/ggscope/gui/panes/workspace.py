@@ -20,6 +20,7 @@ from ggscope.gui.panes.layouts import (
     BETTER,
     DRAWER_ROOM,
     GRID,
+    HIGH_DRAWER_ROOM,
     LOW_TIMELINE_ROOM,
     OTHER_ROOM,
     PICTURES,
@@ -44,7 +45,8 @@ from ggscope.views.registry import BUILTIN, entry
 CONSOLE = "console"
 OVERVIEW_HEIGHT = 56
 LOW_PX, LOW_OVERVIEW = 700, 36
-"""Below the first height of the window, the overview is as low as the second."""
+"""Below the first height of the window, the overview is as low as the second, and the
+drawer higher for views that need it."""
 DRAWER_SHARE, RUN_SHARE = 0.34, 0.22
 """Height of the open drawer as a share of the window's, where nobody chose another;
 the second where the console of a program has a tab there."""
@@ -142,6 +144,7 @@ class Workspace(QWidget):
         self._full: ViewHost | None = None
         self._moved: set[QSplitter] = set()
         self._is_built = False
+        self._is_drawer_raised = False
         self._shows_console = session.run is not None
         """Whether the drawer shows the program's output, which no setting remembers."""
         self.filler = PaneFiller(self._hosts_to_fill, self)
@@ -641,8 +644,9 @@ class Workspace(QWidget):
 
     def _fit_overview(self) -> None:
         """Give the overview the height that its texts need."""
-        is_low = self.window().height() < LOW_PX * self._zoom()
-        high = round((LOW_OVERVIEW if is_low else OVERVIEW_HEIGHT) * self._zoom())
+        high = round(
+            (LOW_OVERVIEW if self._is_low() else OVERVIEW_HEIGHT) * self._zoom()
+        )
         self.overview.setMinimumSize(160, high)
         self.overview.setMaximumHeight(high)
 
@@ -667,7 +671,8 @@ class Workspace(QWidget):
         """Return the height of the drawer; it and the panes share `available` pixels.
 
         The user's, else a share of the window's, whatever is in front: its tabs stay
-        where they are. Less only where there is no room for lanes.
+        where they are. Less only where there is no room for lanes; in a low window
+        more once a view that needs it was in front, until the drawer is closed.
         """
         chosen, zoom = self._layout.bottom_height, self._zoom()
         share = DRAWER_SHARE if self._session.run is None else RUN_SHARE
@@ -676,7 +681,19 @@ class Workspace(QWidget):
         if TIMELINE in self._hosts:
             lanes = max(available - round(DRAWER_ROOM * zoom), LOW_TIMELINE_ROOM * zoom)
             height = min(height, available - round(min(lanes, TIMELINE_ROOM * zoom)))
-        return min(height, round(available * _MAX_OF_DRAWER))
+        height = min(height, round(available * _MAX_OF_DRAWER))
+        if self._is_drawer_raised and self._is_low() and not chosen:
+            space = available - round(LOW_TIMELINE_ROOM * zoom) - GUTTER
+            height = max(height, min(round(HIGH_DRAWER_ROOM * zoom), space))
+        return height
+
+    def _raise_drawer(self) -> None:
+        """Make the drawer higher for a view that needs it; tabs do not jump back."""
+        is_high = entry(self.drawer.tab).needs_height or self._is_drawer_raised
+        is_raised = self.drawer.is_open and is_high
+        if is_raised != self._is_drawer_raised:
+            self._is_drawer_raised = is_raised
+            self._fit_docks()
 
     def _share_centre(self) -> None:
         """Share the height of the centre among its rows, and the width of each."""
@@ -712,6 +729,9 @@ class Workspace(QWidget):
         if before != [part.isHidden() for part in parts]:
             # What is hidden still asks for its least height until the next turn.
             later(self, self._fit_docks)
+
+    def _is_low(self) -> bool:
+        return self.window().height() < LOW_PX * self._zoom()
 
     def _is_narrow(self) -> bool:
         return self.width() < NARROW_PX * self._zoom()
@@ -833,6 +853,7 @@ class Workspace(QWidget):
             self._shows_console = is_open
         else:
             self._change(shows_drawer=is_open)
+        self._raise_drawer()
         self._fit_docks()
 
     def _on_drawer_tab(self, view_id: str) -> None:
@@ -844,6 +865,7 @@ class Workspace(QWidget):
         if view_id != CONSOLE and not self._leaves_out_tabs:
             opened = {"shows_drawer": True} if was_console else {}
             self._change(bottom_tab=view_id, **opened)
+        self._raise_drawer()
 
     def _on_split_moved(self) -> None:
         moved = self.sender()

@@ -17,7 +17,7 @@ from ggscope.render.charts import LABEL_SIZE, Axis, axis_values
 from ggscope.render.theme import Theme, mix, with_alpha
 
 _FOOT_PX, _LOW_FOOT_PX, _TOP_PX, _PAD = 34.0, 18.0, 6.0, 10.0
-_LOW_PX = 130.0
+_LOW_PX = 180.0
 """Lower pictures on the screen have no title of the axis."""
 _MAX_ROW_PX, MIN_ROW_PX = 26.0, 15.0
 _CHARACTER = 0.602 * LABEL_SIZE
@@ -73,9 +73,18 @@ class RowsScene:
 
 
 class RowsGeometry:
-    """Where rows lie: `first` is the first one shown, `n` how many are."""
+    """Where rows lie.
 
-    __slots__ = ("first", "label_px", "left", "n", "right", "row_px", "scene")
+    Attributes
+    ----------
+    shown : rows in sight, from top to bottom. Where steps lead to a total, the last one
+        stays while others scroll.
+    n, n_scrolled : how many these are, and how many of them scroll.
+    """
+
+    __slots__ = (
+        "label_px", "left", "n", "n_scrolled", "right", "row_px", "scene", "shown",
+    )  # fmt: skip
 
     def __init__(self, scene: RowsScene) -> None:
         self.scene = scene
@@ -87,7 +96,10 @@ class RowsGeometry:
         n_shown, n = self.content_height, len(scene.rows)
         self.row_px = min(max(n_shown / max(n, 1), MIN_ROW_PX), _MAX_ROW_PX)
         self.n = min(int((n_shown + 1e-6) / self.row_px), n)
-        self.first = min(max(scene.scroll, 0), n - self.n)
+        first = min(max(scene.scroll, 0), n - self.n)
+        stays = scene.connects and 1 < self.n < n
+        self.n_scrolled = self.n - stays
+        self.shown = [*range(first, first + self.n_scrolled), *([n - 1] * stays)]
 
     @property
     def content_height(self) -> float:
@@ -114,15 +126,15 @@ class RowsGeometry:
         return floor(x * scale + 0.5) / scale
 
     def y(self, row: int) -> float:
-        """Return the top of a row, on a device pixel."""
+        """Return the top of a row in sight, on a device pixel."""
         scale = self.scene.scale
-        y = _TOP_PX + (row - self.first) * self.row_px
+        y = _TOP_PX + self.shown.index(row) * self.row_px
         return floor(y * scale + 0.5) / scale
 
     def row_at(self, y: float) -> int:
         """Return the row at a height, -1 for none."""
         row = int((y - _TOP_PX) // self.row_px) if y >= _TOP_PX else -1
-        return row + self.first if 0 <= row < self.n else -1
+        return self.shown[row] if 0 <= row < self.n else -1
 
 
 def natural_height(n_rows: int) -> float:
@@ -137,13 +149,13 @@ def compose_rows(scene: RowsScene) -> DisplayList:
     grounds, boxes, lines, texts = RectList(), RectList(), LineList(), TextList()
     grid = LineList(1 / scene.scale)
     _add_axis(g, grid, texts)
-    for number in range(g.first, g.first + g.n):
+    for number in g.shown:
         row, y = scene.rows[number], g.y(number)
         if number == scene.hover:
             tint = mix(theme.pane, theme.text, 0.12)
             grounds.add(0, scene.width, y, y + g.row_px, tint)
         _add_bar(g, row, y, boxes, lines)
-        if scene.connects and number + 1 < g.first + g.n:
+        if scene.connects and number + 1 in g.shown:
             x = g.px(row.high)
             color = with_alpha(theme.dim, 0.7)
             lines.add(x, y + g.row_px * 0.8, x, y + g.row_px * 1.2, color)

@@ -167,6 +167,8 @@ def _make_heads(
     fixed = Clip(0, top, edge, geometry.fixed_clip.height)
     scrolled = Clip(0, geometry.body_clip.y, edge, geometry.body_clip.height)
     for box, y in boxes:
+        if not box.height:  # a group whose head is left out
+            continue
         clip = fixed if box.fixed else scrolled
         end = time.snap(y + box.height) - 0.5 / time.scale
         share = 0.3 if box.lane is not None and box.lane.track.is_thin else 0.6

@@ -414,6 +414,8 @@ class ControlRow(QWidget):
         super().__init__(parent)
         self._labels: list[Label] = []
         self._controls: list[QWidget] = []
+        self._label_of: dict[QWidget, Label] = {}
+        self._left_out: set[QWidget] = set()
         self._buttons: list[QToolButton] = []
         self._panel = QWidget(self)
         self._row = QHBoxLayout(self._panel)
@@ -444,23 +446,25 @@ class ControlRow(QWidget):
     def _fit(self) -> None:
         space = self.width() - _LEFT_PX - _RIGHT_PX - _GAP_PX
         space -= self.message.minimumSizeHint().width()
-        needed = sum(map(_taken, self._controls)) - _GAP_PX
-        labels = sum(map(_taken, self._labels))
-        hidden = self._over(needed - space)
+        offered = [one for one in self._controls if one not in self._left_out]
+        titles = [self._label_of[one] for one in offered if one in self._label_of]
+        needed = sum(map(_taken, offered)) - _GAP_PX
+        labels = sum(map(_taken, titles))
+        hidden = self._over(offered, needed - space)
         for label in self._labels:
-            label.setVisible(needed + labels <= space)
+            label.setVisible(label in titles and needed + labels <= space)
         for control in self._controls:
-            control.setVisible(control not in hidden)
+            control.setVisible(control in offered and control not in hidden)
         self.more.setVisible(bool(hidden))
         self._strip.updateGeometry()
 
-    def _over(self, excess: int) -> list[QWidget]:
+    def _over(self, offered: Sequence[QWidget], excess: int) -> list[QWidget]:
         """Return the last switches and buttons, as many as are `excess` px wide."""
         hidden: list[QWidget] = []
         if excess <= 0:
             return hidden
         excess += _taken(self.more)
-        for control in reversed(self._controls):
+        for control in reversed(offered):
             if excess > 0 and isinstance(control, QCheckBox | QToolButton):
                 hidden.append(control)
                 excess -= _taken(control)
@@ -471,7 +475,8 @@ class ControlRow(QWidget):
         menu = self.more.menu()
         menu.clear()
         for control in self._controls:
-            is_hidden = not control.isVisibleTo(self._panel)
+            is_offered = control not in self._left_out
+            is_hidden = is_offered and not control.isVisibleTo(self._panel)
             if is_hidden and isinstance(control, QCheckBox | QToolButton):
                 shown = control.text().replace("&&", "&")
                 action = add_action(
@@ -495,6 +500,12 @@ class ControlRow(QWidget):
         box.currentIndexChanged.connect(lambda _: changed())
         self._place(box)
         return box
+
+    def leave_out(self, *controls: QWidget) -> None:
+        """Show all controls but these, which have no effect now, and their labels."""
+        if self._left_out != {*controls}:
+            self._left_out = {*controls}
+            self._fit()
 
     def set_choices(self, box: QComboBox, items: Sequence[tuple[str, object]]) -> None:
         """Offer other (words, value) in a choice, which stays at its value if it can.
@@ -558,8 +569,11 @@ class ControlRow(QWidget):
 
     def _place(self, widget: QWidget) -> None:
         self._row.insertWidget(self._row.count() - 1, widget)
-        if widget not in self._labels:
-            self._controls.append(widget)
+        if widget in self._labels:
+            return
+        if self._labels and self._labels[-1] not in self._label_of.values():
+            self._label_of[widget] = self._labels[-1]
+        self._controls.append(widget)
 
 
 def _taken(control: QWidget) -> int:

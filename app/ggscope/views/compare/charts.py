@@ -13,7 +13,7 @@ from ggscope.analysis.compare.matching import group_names
 from ggscope.analysis.compare.waterfall import Step, Waterfall, waterfall
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.compare import (
-    relative_text,
+    step_share_text,
     steps_spread_text,
     ticks_text,
     waterfall_notes,
@@ -187,8 +187,9 @@ class StepsPane(PaintedView):
         row = min(max(self._current + by, 0), len(rows.rows) - 1)
         self._current = self._hover = row
         geometry = RowsGeometry(rows)
-        if not geometry.first <= row < geometry.first + geometry.n:
-            self._scroll = max(row - geometry.n + 1 if by > 0 else row, 0)
+        if row not in geometry.shown:
+            n = geometry.n_scrolled
+            self._scroll = max(row - n + 1 if by > 0 else row, 0)
         self.setAccessibleDescription(self.row_text(row).replace("\n", ". "))
         self.repaint_picture()
 
@@ -219,13 +220,13 @@ class StepsPane(PaintedView):
             if len(runs) > 1:
                 lines.append(steps_spread_text(runs, unit))
             return "\n".join(lines)
-        share = float(step.change / step.mean_a) if step.mean_a else None
         lines = [
             step.key,
             f"A {ticks_text(step.mean_a, unit)}, B {ticks_text(step.mean_b, unit)}",
-            f"change {ticks_text(step.change, unit, signed=True)}"
-            f" ({relative_text(share)})",
+            f"change {ticks_text(step.change, unit, signed=True)}",
         ]
+        if share := step_share_text(step):
+            lines[-1] += f" ({share})"
         for name, runs in (("A", step.a), ("B", step.b)):
             if len(runs) > 1:
                 lines.append(f"{name}: {steps_spread_text(runs, unit)}")

@@ -51,6 +51,8 @@ _ZOOM_STEP, _KEY_ZOOM, _KEY_PAN = 1.25, 1.5, 0.15
 _NUDGE = 0.02
 """Share of the visible range by which a key moves B."""
 _LINE_PX, _HEAD_PX = 24.0, 15.0
+_LOW_PX, _LOW_FACTOR = 260.0, 0.7
+"""In lower pictures rows are so much lower, and groups have no heads."""
 _ANCHORS = (
     ("first span", "start"),
     ("first generated token", "phase"),
@@ -127,7 +129,8 @@ class TimelinesPane(PaintedView):
         self._indexes: tuple[TraceIndex, TraceIndex] | None = None
         self._prepared: BothPrepared | None = None
         self._lane_state = LaneState()
-        self._layouts: tuple[LaneLayout, ...] = ()
+        self._layouts: dict[bool, tuple[LaneLayout, ...]] = {}
+        """By whether the picture is low."""
         self._highlighted: tuple[HighlightedSpans, HighlightedSpans] | None = None
         self._group: SpanGroup | None = None
         self._scroll = [0.0, 0.0]
@@ -213,18 +216,26 @@ class TimelinesPane(PaintedView):
 
     def _on_prepared(self, prepared: BothPrepared) -> None:
         self._prepared = prepared
-        # Two timelines in one pane: heads of groups are low.
-        self._layouts = tuple(
-            one.layout.scaled(1.0, _HEAD_PX) for one in prepared.sides
-        )
+        self._layouts = {}
         if self._is_new:
             self._is_new = False
             self._offer_anchors(prepared.tokens)
             self._align()
             self.show_all()
+            self._scroll_to_work()
         self._on_selection()
         self._say()
         self.repaint_picture()
+
+    def _scroll_to_work(self) -> None:
+        """Begin a low picture with the first lanes of work, below those that stay."""
+        height = float(self.canvas_size().height())
+        if height >= _LOW_PX:
+            return
+        for side, layout in enumerate(self._fitted(height)):
+            boxes = layout.boxes_between(layout.fixed_height, height)
+            y = next((b.y for b in boxes if b.lane and b.lane.track.is_work), 0.0)
+            self.scroll_lanes(side, y - layout.fixed_height)
 
     def _offer_anchors(self, tokens: MatchedTokens) -> None:
         """Offer alignments by tokens alone where both have some."""
@@ -342,9 +353,9 @@ class TimelinesPane(PaintedView):
         if self.anchor == "token" and len(tokens):
             number, n = format_count(self.token + 1), format_count(len(tokens))
             text = f"{tokens.keys[self.token]} ({number} of {n}), {text}"
-        more = len(compared.traces) - 2
-        if more:
-            text += f"; first run of each side of {format_count(more + 2)}"
+        n_a, n_b = len(compared.runs_a), len(compared.runs_b)
+        if max(n_a, n_b) > 1:
+            text += f"; A is run 1 of {format_count(n_a)}, B of {format_count(n_b)}"
         self.controls.message.setText(text)
 
     # -- zoom and pan ------------------------------------------------------
@@ -415,7 +426,7 @@ class TimelinesPane(PaintedView):
         # Ids of another trace than that of the tab say nothing here.
         is_own = prepared.sides[_A].index is self.session.index
         own = chosen if is_own and chosen.table == "spans" else Selection()
-        highlighted, layouts = self._highlighted or (None, None), self._layouts
+        highlighted, layouts = self._highlighted or (None, None), self._fitted(height)
         a, b = (
             TimelineSide(
                 one.index, layouts[i], title, self._scroll[i], selection,
@@ -433,6 +444,17 @@ class TimelinesPane(PaintedView):
             color_by=prepared.sides[_A].color_by, cursor_tick=self._cursor,
             shows_waits=self.session.display.shows_waits,
         )  # fmt: skip
+
+    def _fitted(self, height: float) -> tuple[LaneLayout, ...]:
+        """Return the lanes of both sides as a picture of that height has space for."""
+        is_low = height < _LOW_PX
+        if is_low not in self._layouts and self._prepared is not None:
+            # Two timelines in one pane: heads of groups are low.
+            factor, head_px = (_LOW_FACTOR, 0.0) if is_low else (1.0, _HEAD_PX)
+            self._layouts[is_low] = tuple(
+                one.layout.scaled(factor, head_px) for one in self._prepared.sides
+            )
+        return self._layouts.get(is_low, ())
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return that a picture is on its way."""

@@ -27,6 +27,7 @@ from ggscope.descriptions.compare import (
     limits_text,
     matching_text,
     only_text,
+    partial_text,
     parts_text,
 )
 from ggscope.descriptions.groupings import GROUPINGS
@@ -41,7 +42,7 @@ from ggscope.session.deferred_release import free_in_steps
 from ggscope.session.open_traces import OpenTraces, RunsRequest
 from ggscope.session.session import Session
 from ggscope.session.tasks import Request, TaskFailure
-from ggscope.views.base.safe_text import ElidedLabel, Label
+from ggscope.views.base.safe_text import ElidedLabel, Label, set_tip
 from ggscope.views.base.text_table import TextTable, TextTableModel
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
@@ -179,7 +180,9 @@ class CompareView(View):
         self.own_box.setObjectName("compare_own")
         self.own_box.activated.connect(self._on_own_chosen)
         self.controls.add_widget(self.own_box, "A")
-        self.controls.add_button("Copy", "Copy the table", self._copy)
+        self._copy_button = self.controls.add_button(
+            "Copy", "Copy the table", self._copy
+        )
 
     def _lay_out(self) -> None:
         self._empty = EmptyState(self)
@@ -561,13 +564,12 @@ class CompareView(View):
             self._forget_shown()
             self._show_empty(headline(comparison, unit), "")
             return
-        self._headline.setText(headline(comparison, unit))
         self._parts.setText(parts_text(comparison, unit))
-        self._show_parts()
         limits = " ".join(limits_text(comparison, unit, trace.clock.hz))
         self._limits.setText(one_line(limits))
-        self._limits.setVisible(bool(limits))
-        only = one_line(" ".join(only_text(comparison)))
+        self._show_parts()
+        lines = only_text(comparison, with_rows=not comparison.is_comparable)
+        only = one_line(" ".join(lines))
         self._only.setText(only)
         self._foot.setVisible(bool(only))
         path = self.session.path
@@ -657,21 +659,38 @@ class CompareView(View):
         return table
 
     def _on_page(self) -> None:
-        self._page_stack.setCurrentWidget(self.page(self.page_box.currentData()))
+        page = self.page_box.currentData()
+        self._page_stack.setCurrentWidget(self.page(page))
+        no_effect: list[QWidget] = []
+        if page != "changes":
+            no_effect += [self.tolerance, self._copy_button]
+        if page == "steps":
+            no_effect.append(self.by)
+        self.controls.leave_out(*no_effect)
         self._show_parts()
 
     def _show_parts(self) -> None:
-        """Show the headline and its parts where the page leaves space."""
+        """Show the headline, its parts and its limits where the page leaves space.
+
+        Where it does not, the headline names partial recordings itself.
+        """
+        result, trace = self.result, self.session.trace
+        if result is None or trace is None:
+            return
         is_table = self.page_box.currentData() in ("changes", "unmatched")
-        is_high = self.height() > _LOW_PX
-        has_parts = self.result is not None and bool(self.result.parts)
-        self._parts.setVisible(has_parts and is_table)
-        has_head = is_table or is_high or not self._limits.isHidden()
-        self._headline.setVisible(is_table or is_high)
-        self._head.setVisible(has_head)
+        has_space = is_table or self.height() > _LOW_PX
+        partial = "" if has_space else partial_text(result)
+        self._headline.setText(
+            f"{headline(result, trace.clock.unit)} {partial}".strip()
+        )
+        set_tip(self._headline, self._limits.full_text)
+        self._headline.setVisible(has_space or bool(partial))
+        self._parts.setVisible(bool(result.parts) and is_table)
+        self._limits.setVisible(has_space and bool(self._limits.full_text))
+        self._head.setVisible(has_space or bool(partial))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Hide the headline in a low pane."""
+        """Leave more of a low pane to its picture."""
         super().resizeEvent(event)
         self._show_parts()
 
@@ -758,8 +777,17 @@ class CompareView(View):
         group = self.group_at(index.row()) if index.isValid() else None
         if group is not None and not self._is_marking:
             self._row_key = group.key
-            self.session.selection.select_group(group)
+            self._session_of(index.row()).selection.select_group(group)
             self._update_duration_key()
+            if isinstance(page := self._pages.get("timelines"), TimelinesPane):
+                page.highlight(group)
+
+    def _session_of(self, row: int) -> Session:
+        """Return the tab that has the spans of a row: that of B where A has none."""
+        payload = self.model.payload(row)
+        is_of_b = isinstance(payload, CompareRow) and payload.only_in == "b"
+        other = self._tab() if is_of_b and self._tab is not None else None
+        return other or self.session
 
     def _update_duration_key(self) -> None:
         durations = self._pages.get("durations")
@@ -770,8 +798,9 @@ class CompareView(View):
         """Go to the longest span of a row."""
         group = self.group_at(row)
         if group is not None:
-            self.session.selection.select_group(group)
-            self.session.linking.show_longest()
+            session = self._session_of(row)
+            session.selection.select_group(group)
+            session.linking.show_longest()
 
     def _find_group(
         self, side: int, span: int, other: "weakref.ref[Session] | None" = None
@@ -802,7 +831,7 @@ class CompareView(View):
             return
         group = None if key is None else SpanGroup(by, key)
         self._show_group(group)
-        is_on_both = any(row.key == key for row in shown.comparison.rows)
+        is_on_both = any(row.key == key for row in shown.comparison.matched)
         if group is not None and session is not None and is_on_both:
             session.selection.select_group(group)
 
