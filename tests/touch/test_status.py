@@ -26,13 +26,19 @@ SAMPLES = ROOT / "resources" / "samples"
     "name", ["moe-experiment", "tinyllama-256.bin", "npu-prefill-decode.json"]
 )
 def test_range_is_whole_after_opening_and_after_zooming(
-    window: MainWindow, opened: Callable[[Path], Document], hand: Hand, name: str
+    qtbot: QtBot,
+    window: MainWindow,
+    opened: Callable[[Path], Document],
+    hand: Hand,
+    name: str,
 ) -> None:
     status = opened(SAMPLES / name).status
     assert status.range.full_text.startswith("range ")
     assert status.range.text() == status.range.full_text
 
+    before = status.range.full_text
     hand.press("w", "w", "w")
+    qtbot.waitUntil(lambda: status.range.full_text != before, timeout=PATIENCE_MS)
     assert status.range.text() == status.range.full_text
     assert not status.ops.isVisible() or "margin" in status.ops.accessibleName()
     width = (window.width(), window.height())

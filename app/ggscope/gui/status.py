@@ -35,6 +35,8 @@ from ggscope.views.base.view import guarded, later
 SHOW_AFTER_MS = 300
 MESSAGE_MS = 6000
 """How long a status message replaces the file name."""
+RANGE_S = 1 / 15
+"""Between two texts of the range while it moves: each causes a layout of the bar."""
 MEMORY_MS = 2000
 """Update interval of the texts while a program is followed."""
 _RANGE_SHARE = 0.34
@@ -105,6 +107,7 @@ class StatusStrip(QFrame):
         row.addWidget(self.renderer)
         self.setMinimumHeight(26)
         session.trace_changed.connect(self._on_trace_changed)
+        self._range_updates = FrameClient(session.frames, self._show_range, RANGE_S)
         session.viewport.changed.connect(self._on_range_changed)
         session.status_message.connect(self.show_message)
         session.display.absolute_time_changed.connect(self._show_range)
@@ -270,7 +273,7 @@ class StatusStrip(QFrame):
 
     def _on_range_changed(self, _: object) -> None:
         if not self._session.is_appending:  # else updated with the file
-            self._show_range()
+            self._range_updates.request()
 
     def _show_range(self, _: object = None) -> None:
         trace = self._session.trace

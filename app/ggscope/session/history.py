@@ -28,7 +28,7 @@ class History(QObject):
     `note` is called on every change; a drag of a thousand steps leaves one entry.
     """
 
-    changed = Signal()  # can_go_back or can_go_forward may differ now
+    changed = Signal()  # can_go_back or can_go_forward differs now
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -39,6 +39,7 @@ class History(QObject):
         self._quiet.setSingleShot(True)
         self._quiet.setInterval(QUIET_MS)
         self._quiet.timeout.connect(self.record)
+        self._ways = (False, False)
 
     @property
     def can_go_back(self) -> bool:
@@ -57,7 +58,7 @@ class History(QObject):
             self._quiet.start()
         else:
             self._quiet.stop()
-        self.changed.emit()
+        self._emit_changed()
 
     def record(self) -> None:
         """Record the latest view point now; what lay ahead is forgotten."""
@@ -68,7 +69,7 @@ class History(QObject):
         self._entries.append(self._latest)
         del self._entries[: max(0, len(self._entries) - CAPACITY)]
         self._position = len(self._entries) - 1
-        self.changed.emit()
+        self._emit_changed()
 
     def settle(self) -> None:
         """Take the latest view point for the present one, without a new entry.
@@ -83,7 +84,7 @@ class History(QObject):
             self._entries, self._position = [self._latest], 0
         else:
             self._entries[self._position] = self._latest
-        self.changed.emit()
+        self._emit_changed()
 
     def back(self) -> ViewPoint | None:
         """Step back; return the view point to show, or None at the beginning."""
@@ -101,7 +102,14 @@ class History(QObject):
         self._entries.clear()
         self._position = -1
         self._latest = None
-        self.changed.emit()
+        self._emit_changed()
+
+    def _emit_changed(self) -> None:
+        """Signal where one can go, if that differs: views move with each frame."""
+        ways = (self.can_go_back, self.can_go_forward)
+        if ways != self._ways:
+            self._ways = ways
+            self.changed.emit()
 
     @property
     def _is_dirty(self) -> bool:
@@ -117,5 +125,5 @@ class History(QObject):
         self._position = position
         # The caller applies this very point; noting it again changes nothing.
         self._latest = self._entries[position]
-        self.changed.emit()
+        self._emit_changed()
         return self._latest

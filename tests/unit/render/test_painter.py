@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PySide6.QtCore import QPointF
 from PySide6.QtGui import QImage, QPainter
 
 import builders
@@ -14,9 +15,12 @@ from ggscope.render.batch import (
     AreaBatch,
     Clip,
     DisplayList,
+    Face,
     ImageBatch,
     Pattern,
     RectBatch,
+    Text,
+    TextBatch,
 )
 from ggscope.render.compare.timelines import (
     TimelineSide,
@@ -26,6 +30,7 @@ from ggscope.render.compare.timelines import (
 from ggscope.render.export import ensure_gui_application, render_image
 from ggscope.render.painter import color_of, paint
 from ggscope.render.static_layer import StaticLayerCache
+from ggscope.render.text_metrics import baseline_shift, font
 from ggscope.render.theme import theme
 from ggscope.render.timeline.compose import compose_timeline
 from ggscope.render.timeline.overview import compose_overview
@@ -160,6 +165,29 @@ def test_texts_can_be_left_out() -> None:
 
     assert isinstance(without, QImage)
     assert with_texts != without
+
+
+@pytest.mark.parametrize("scale", [1.0, 1.25, 2.0])
+@pytest.mark.parametrize("face", Face)
+def test_letters_lie_where_qt_puts_those_of_a_line(scale: float, face: Face) -> None:
+    lines = ["blk.0.ffn_up.weight", "#12 decode 3.25 ms", "fi ffl AVAT_%", "größer · 7"]
+    color, size = 0xFFE0D0C0, 11.5
+    texts = [
+        Text(3, 12 + 20 * i, line, color, size, face) for i, line in enumerate(lines)
+    ]
+    picture = DisplayList(240, 80, scale, GROUND, (TextBatch(tuple(texts)),))
+
+    expected = render_image(replace(picture, batches=()))
+    painter = QPainter(expected)
+    painter.setRenderHint(QPainter.RenderHint.TextAntialiasing)
+    painter.setFont(font(face, size))
+    painter.setPen(color_of(color))
+    for text in texts:
+        y = round(text.y + baseline_shift(face, size))
+        painter.drawText(QPointF(text.x, y), text.text)
+    painter.end()
+
+    assert render_image(picture) == expected
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.25, 2.0])

@@ -96,3 +96,17 @@ def test_buffer_that_ended_before_time_0_is_not_one_that_never_ended() -> None:
 
     assert of_selection(trace, Selection("buffers", (0,))) == TimeRange(-900, -600)
     assert of_selection(trace, Selection("buffers", (1,))) == TimeRange(-500, 1000)
+
+
+def test_signals_only_where_one_can_go_elsewhere(
+    qtbot: QtBot, history: History
+) -> None:
+    with qtbot.waitSignal(history.changed, timeout=1000):
+        history.note(point(1))  # one can go back now
+    with qtbot.assertNotEmitted(history.changed, wait=0):
+        history.note(point(2))
+        history.note(point(3))
+
+    with qtbot.waitSignal(history.changed, timeout=1000):
+        history.back()
+    assert (history.can_go_back, history.can_go_forward) == (False, True)

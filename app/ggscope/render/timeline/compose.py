@@ -275,8 +275,8 @@ def _small_ticks(geometry: TimelineGeometry, axis: Axis) -> np.ndarray:
         return np.zeros(0)
     first = axis.ticks[0][0]
     n = (axis.ticks[-1][0] - first) // axis.minor
-    xs = np.array([time.x(first + k * axis.minor) for k in range(n)])
-    return _on_pixels(xs, time.scale)
+    away = first - time.visible.start + np.arange(n) * axis.minor
+    return _on_pixels(time.x0 + away * time.px_per_tick, time.scale)
 
 
 def _in_view(xs: np.ndarray, time: TimeScale) -> np.ndarray:

@@ -124,9 +124,18 @@ class WideSpans:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, chosen: Array) -> "WideSpans":
-        """Return the chosen ones (indices or bool)."""
+    def take(self, chosen: Array | slice) -> "WideSpans":
+        """Return the chosen ones (indices, bool, or a slice)."""
         return WideSpans(*(getattr(self, name)[chosen] for name in self.__slots__))
+
+    def split(self, mask: npt.NDArray[np.bool_]) -> tuple["WideSpans", "WideSpans"]:
+        """Return those of the mask, and the others."""
+        n = np.count_nonzero(mask)
+        if n == 0:
+            return self.take(slice(0)), self
+        if n == len(mask):
+            return self, self.take(slice(0))
+        return self.take(mask), self.take(~mask)
 
 
 class RowStyle(Enum):
@@ -201,8 +210,7 @@ class RowsDraft:
         y1 = np.array([row.y1 for row in self._rows])
         wide, gaps = self._wide(y0, y1), self._gaps()
         self.wide = wide
-        tokens = self._rows_of(RowStyle.TOKEN)[wide.row]
-        plain, boxed = wide.take(~tokens), wide.take(tokens)
+        boxed, plain = wide.split(self._rows_of(RowStyle.TOKEN)[wide.row])
         fill = self._fills(plain)
         labels = self._labels(plain, fill) if len(plain) else []
         boxed_fill = token_colors(self._geometry, boxed.ids)
