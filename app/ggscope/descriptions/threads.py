@@ -12,7 +12,7 @@ from ggscope.analysis.summary.thread_estimate import (
     ThreadEstimate,
 )
 from ggscope.analysis.summary.threads import ThreadTimes
-from ggscope.analysis.summary.token_threads import TokenThreads
+from ggscope.analysis.summary.token_threads import NO_TIMES, TokenThreads
 from ggscope.descriptions.tokens import plural
 from ggscope.model.trace import LaneKind
 from ggscope.model.units import (
@@ -145,6 +145,8 @@ def imbalance_reason(times: ThreadTimes) -> str:
         return "The trace records no threads."
     if times.by_op is not None:
         return "No op here has spans of several threads."
+    if any(lane.busy is None for lane in times.lanes):
+        return f"{NO_TIMES[:1].upper()}{NO_TIMES[1:]}."
     if not all(lane.is_measured for lane in times.lanes):
         return f"{HIDDEN_IDLE[:1].upper()}{HIDDEN_IDLE[1:]}."
     if times.hidden_work:

@@ -12,6 +12,9 @@ from ggscope.model.tables import I64, NO_WAIT, Quality, quality_of
 from ggscope.model.trace import LaneKind, Trace, lane_titles
 from ggscope.model.units import TimeRange
 
+NO_TIMES = "times of ops are estimated or unfinished"
+"""Why the work of a thread is not known."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenThreads:
@@ -22,7 +25,7 @@ class TokenThreads:
     bars : tokens, ubatches or graph passes whose begin and end are known.
     lanes : names of the threads that compute.
     busy : int64[n_bars, n_lanes], while any op of a thread runs; None where the
-        recording leaves ops out.
+        recording leaves ops out, and where no op of one has a known time.
     wait : int64[n_bars, n_lanes], recorded waits; None where none are recorded, and
         where `busy` is.
     idle : int64[n_bars, n_lanes], the rest; None where it is not known.
@@ -74,11 +77,12 @@ def token_threads(
     lanes = _computing_lanes(trace)
     shape = (len(bars), len(lanes))
     busy, wait = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    has_derived = has_waits = False
+    has_derived = has_waits = has_untimed = False
     for column, lane in enumerate(lanes):
         if watcher is not None:
             watcher.progress(column, len(lanes))
         ids = _timed_ops(trace, lane)
+        has_untimed = has_untimed or not len(ids)
         begin, end = trace.spans.start[ids], trace.spans.end[ids]
         quality = quality_of(trace.spans.flags[ids])
         has_derived = has_derived or bool((quality > Quality.MEASURED).any())
@@ -86,7 +90,7 @@ def token_threads(
         if trace.spans.wait is not None:
             has_waits = has_waits or bool((trace.spans.wait[ids] != NO_WAIT).any())
             wait[:, column] = _within(bars, end, end + known_waits(trace, ids))
-    hidden_work = hidden_ops(trace)
+    hidden_work = hidden_ops(trace) or (NO_TIMES if has_untimed else "")
     hidden = hidden_graphs(trace) or hidden_work
     if has_derived and not hidden:
         hidden = "derived times end at the next record, so idle time is not seen"

@@ -124,7 +124,7 @@ class ThreadsView(View):
             "Window: two threads share a tensor where the second access begins within "
             "this time of the first, such as 100 us or 1 ms",
         )
-        self.window_line.setFixedWidth(scaled(84))
+        self.window_line.setFixedWidth(scaled(112))  # 100,000 cyc
         self.window_line.editingFinished.connect(self._on_window)
         self._switch = RangeSwitch(self.session, head)
         lay_out(

@@ -7,7 +7,8 @@ from builders import llama_like_trace, npu_like_trace, spans_trace
 from ggscope.analysis.summary.barriers import shared_ops
 from ggscope.analysis.summary.op_imbalance import op_imbalance
 from ggscope.analysis.summary.threads import lane_times, thread_times
-from ggscope.analysis.summary.token_threads import token_threads
+from ggscope.analysis.summary.token_threads import NO_TIMES, token_threads
+from ggscope.descriptions.threads import imbalance_reason
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -63,6 +64,24 @@ def test_ops_that_overlap_count_once_and_those_without_an_end_not() -> None:
     assert threads.idle is not None
     assert threads.idle.tolist() == [[40]]
     assert threads.wait is None
+
+
+@pytest.mark.parametrize("flag", [SpanFlag.UNFINISHED, SpanFlag.ESTIMATED])
+def test_work_without_a_known_time_is_unknown_and_not_zero(flag: SpanFlag) -> None:
+    start, end = [0, 0, 10, 50], [100, 40, 60, 55]
+    flags = np.array([0, *[int(flag)] * 3])
+    trace = spans_trace(start, end, [0, 0, 0, 1], op=[-1, 1, 1, 1], flags=flags)
+    one_known = spans_trace(
+        start, end, [0, 0, 0, 1], op=[-1, 1, 1, 1], flags=flags * [1, 0, 0, 1]
+    )
+
+    for threads in (token_threads(trace), token_threads(one_known)):
+        assert len(threads) == 1
+        assert threads.busy is threads.wait is threads.idle is None
+        assert threads.hidden_work == threads.hidden_idle == NO_TIMES
+    times = thread_times(trace)
+    assert all(lane.busy is None for lane in times.lanes)
+    assert NO_TIMES in imbalance_reason(times).lower()
 
 
 def test_only_the_slowest_tokens_are_listed_in_the_order_of_time() -> None:
