@@ -1,21 +1,25 @@
 """Highlighted spans lie at the right places at any zoom and cost what is in view."""
 
+from collections import Counter
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builders
+from ggscope.model.selection import Selection
+from ggscope.model.tables import Phase
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
-from ggscope.render.batch import RectBatch
-from ggscope.render.theme import theme, with_alpha
+from ggscope.render.batch import RectBatch, TextBatch
+from ggscope.render.colors import category_color, label_color, lut, phase_color
+from ggscope.render.theme import contrast, mix, theme, with_alpha
 from ggscope.render.timeline.compose import compose_timeline
-from ggscope.render.timeline.marks import (
-    HIGHLIGHT_SHARE,
-    NARROW_SHARE,
-    highlight_batches,
-)
+from ggscope.render.timeline.marks import NARROW_SHARE, highlight_batches
+from ggscope.render.timeline.rows import neutral_color
 from ggscope.render.timeline.scene import (
+    HIGHLIGHT_SHARE,
     HighlightedSpans,
     TimelineGeometry,
     TimelineScene,
@@ -31,7 +35,8 @@ def highlighted_boxes(scene: TimelineScene) -> list[Box]:
     """Return x0 and x1 of every tint, rounded to a hundredth of a pixel."""
     geometry = TimelineGeometry(scene)
     boxs: list[Box] = []
-    for batch in highlight_batches(geometry, geometry.visible_boxes()):
+    tints, _ = highlight_batches(geometry, geometry.visible_boxes())
+    for batch in tints:
         assert isinstance(batch, RectBatch)
         some = np.isin(batch.fill, np.array(TINTS, np.uint32))
         boxs += zip(
@@ -102,6 +107,61 @@ def test_very_many_spans_cost_few_boxes_and_every_column_stays_highlighted() -> 
     time = TimelineGeometry(make_scene(trace)).time
     assert boxes[0][0] <= time.x0 + 1
     assert boxes[-1][1] >= time.x1 - 1
+
+
+@pytest.mark.parametrize("name", ["dark", "light", "print"])
+def test_labels_of_highlighted_spans_can_be_read(name: str) -> None:
+    trace = builders.llama_like_trace(tokens=1, layers=2, threads=1)
+    ids = list(range(len(trace.spans)))
+    scene = highlighted(trace, ids, theme_name=name)
+    batches = compose_timeline(scene).batches
+    tint = with_alpha(scene.theme.selection, HIGHLIGHT_SHARE)
+
+    tinted = [
+        i
+        for i, batch in enumerate(batches)
+        if isinstance(batch, RectBatch) and (batch.fill == tint).any()
+    ]
+    names = {trace.span_name(i) for i in ids}
+    labels = [
+        (i, text)
+        for i, batch in enumerate(batches)
+        if isinstance(batch, TextBatch)
+        for text in batch.texts
+        if text.text in names
+    ]
+
+    assert len(labels) > 3
+    assert name == "print" or tinted
+    assert max(tinted, default=-1) < min(i for i, _ in labels)
+    colors = lut(scene.index.categories(scene.color_by), scene.theme).tolist()
+    colors.append(neutral_color(scene.theme))
+    colors += [phase_color(phase, scene.theme) for phase in (*Phase, -1)]
+    grounds = [mix(c, scene.theme.selection, HIGHLIGHT_SHARE) for c in colors]
+    assert {text.color for _, text in labels} <= {label_color(g) for g in grounds}
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_frame_of_a_selected_span_shows_on_a_span_of_its_colour(name: str) -> None:
+    trace = builders.spans_trace([0], [100], op=1)
+    chosen = make_scene(
+        trace, theme_name=name, selection=Selection("spans", (0,)), height=120
+    )
+    plain = make_scene(trace, theme_name=name, height=120)
+
+    def framed(scene: TimelineScene) -> Counter[int]:
+        batches = compose_timeline(scene).batches
+        rects = [batch for batch in batches if isinstance(batch, RectBatch)]
+        return Counter(color for batch in rects for color in batch.fill.tolist())
+
+    lines = framed(chosen) - framed(plain)
+
+    selection = chosen.theme.selection
+    assert lines[selection] >= 4
+    fills = lut(chosen.index.categories("family"), chosen.theme).tolist()
+    families = [category_color(key, chosen.theme) for key in ("moe", "matmul", "norm")]
+    for ground in (*fills, *families):
+        assert max(contrast(color, ground) for color in lines) >= 1.5
 
 
 def test_span_that_is_looked_at_has_a_frame_of_its_own() -> None:

@@ -55,6 +55,7 @@ from ggscope.render.timeline.lanes import LanePlaces, LanesDraft, place_lanes
 from ggscope.render.timeline.latency import has_slow_tokens
 from ggscope.render.timeline.marks import (
     flag_batches,
+    highlight_batches,
     mark_batches,
     open_batches,
     time_label_place,
@@ -674,6 +675,7 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     waiting = scene.waiting
     ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
     heads, lines = head_batches(geometry, boxes)
+    tints, frames = highlight_batches(geometry, ready)
     under: list[Batch] = [
         *body_places.grounds,
         *fixed_places.grounds,
@@ -682,7 +684,10 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         *fixed.batches(),
         *pending_batches(geometry),
         *open_batches(geometry, boxes),
-        *mark_batches(geometry, boxes, ready),
+        *tints,
+        *body.labels,
+        *fixed.labels,
+        *mark_batches(geometry, boxes, ready, frames),
     ]
     batches = [
         *under,

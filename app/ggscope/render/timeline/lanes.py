@@ -189,6 +189,7 @@ class LanesDraft:
         self._overlay = RectList()
         self._areas: list[Callable[[], Sequence[Batch]]] = []
         self._texts = TextList(places.texts)
+        self.labels: list[Batch] = []
         for track, box, y in places.others:
             track.compose(self, box, y)
 
@@ -214,17 +215,21 @@ class LanesDraft:
         return [known[row] if row in known else results[row, 0] for row in rows]
 
     def batches(self) -> list[Batch]:
-        """Return everything else, in drawing order."""
+        """Return everything else but the labels of spans, in drawing order.
+
+        These are `labels` then: what is highlighted is tinted under them.
+        """
         self._draw_rows()
         # They refer to this draft: with them the columns of each picture, some 5 MB,
         # would stay until garbage is looked for, and the next one take new memory.
         areas, self._areas = self._areas, []
-        return [
+        batches = [
             *self._rows.batches(),
             *(batch for make in areas for batch in make()),
             *self._overlay.batch(clip=self.clip),
-            *self._texts.batch(),
         ]
+        self.labels = [*self._rows.labels, *self._texts.batch()]
+        return batches
 
     def spots(self) -> HitRegions:
         """Return the wide spans of the rows, once they are drawn."""

@@ -4,7 +4,7 @@ Spans of what is selected elsewhere are highlighted quietly on their lanes. The
 labels of notes stand on the axis and below it, see `notes`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from ggscope.render.timeline.notes import (
 )
 from ggscope.render.timeline.scene import (
     AXIS_HEIGHT,
+    HIGHLIGHT_SHARE,
     HighlightedSpans,
     SortedSpans,
     TimelineGeometry,
@@ -53,10 +54,8 @@ MIN_OUTLINE_PX = 3.0
 _FLAG_GAP_PX = 10.0
 _SEARCH_TICK_PX = 5.0
 _INVALID_PX = 3.0
-HIGHLIGHT_SHARE = 0.3
-"""How much of the selection's colour lies over a highlighted span."""
 NARROW_SHARE = 0.85
-"""The same for one that is too narrow for its own colour to matter."""
+"""As `HIGHLIGHT_SHARE`, for one that is too narrow for its own colour to matter."""
 _MIN_PX = 3.0
 _NARROW_PX = 8.0
 _MANY = 2_000
@@ -83,14 +82,17 @@ _invalid_times: DerivedCache[TraceIndex, Array] = DerivedCache(
 """Times of the markers that call a trace invalid, int64[n]."""
 
 
-def highlight_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
-    """Return a tint and a thin frame, at least 3 px wide, for each highlighted span.
+def highlight_batches(
+    geometry: TimelineGeometry, boxes: Boxes
+) -> tuple[list[Batch], list[Batch]]:
+    """Return tints and thin frames, at least 3 px wide, for all highlighted spans.
 
-    Only spans in view; of very many on a lane, one per pixel column.
+    Only spans in view; of very many on a lane, one per pixel column. Tints go under the
+    labels of spans, frames over them.
     """
     highlighted, theme = geometry.scene.highlighted, geometry.scene.theme
     if highlighted is None or not len(highlighted.ids):
-        return []
+        return [], []
     line = max(1.0, 1 / geometry.time.scale)
     # On white the selection's colour is that of some ops: dark lines set it apart.
     color = theme.selection if theme.is_dark else theme.text
@@ -116,12 +118,15 @@ def highlight_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
             target[1].add(*wide, top, top + line, color)
             target[1].add(*wide, bottom - line, bottom, color)
     clips = {True: geometry.fixed_clip, False: geometry.body_clip}
-    return [
-        batch
+    under, over = (
+        [
+            batch
+            for fixed, clip in clips.items()
+            for batch in rects[fixed].batch(clip=clip)
+        ]
         for rects in (tints, frames)
-        for fixed, clip in clips.items()
-        for batch in rects[fixed].batch(clip=clip)
-    ]
+    )
+    return under, over
 
 
 def open_batches(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
@@ -249,17 +254,20 @@ def estimated_width(text: str, size: float) -> float:
     return len(text) * 0.602 * size
 
 
-def mark_batches(geometry: TimelineGeometry, boxes: Boxes, ready: Boxes) -> list[Batch]:
+def mark_batches(
+    geometry: TimelineGeometry, boxes: Boxes, ready: Boxes, frames: Iterable[Batch]
+) -> list[Batch]:
     """Return everything that lies over the lanes but under axis and headers.
 
-    `ready` are the boxes whose spans are drawn: others have nothing to frame.
+    `ready` are the boxes whose spans are drawn: others have nothing to frame. `frames`
+    are those of highlighted spans, see `highlight_batches`.
     """
     return [
         *_marker_lines(geometry),
         *_invalid_lines(geometry),
         *note_lines(geometry, _lane_clip(geometry)),
         *_marked_range(geometry, boxes),
-        *highlight_batches(geometry, ready),
+        *frames,
         *chain_batches(geometry),
         *_outlines(geometry, ready),
         *arrow_batches(geometry),
@@ -455,12 +463,14 @@ def _outlines(geometry: TimelineGeometry, boxes: Boxes) -> list[Batch]:
         batches += _pause_frames(geometry, boxes, hovered, 1.0, theme.text)
     elif scene.hover_span >= 0:
         batches += _frames(geometry, boxes, (scene.hover_span,), 1.0, theme.text)
+    # On white the selection's colour is that of some ops: a frame needs a second line.
+    casing = None if theme.is_dark else theme.pane
     if scene.highlighted is not None and scene.highlighted.looked_at >= 0:
         looked_at = (scene.highlighted.looked_at,)
-        batches += _frames(geometry, boxes, looked_at, 2.0, theme.selection)
+        batches += _frames(geometry, boxes, looked_at, 2.0, theme.selection, casing)
     if scene.selection.table == "spans":
         ids = scene.selection.ids[:MAX_OUTLINES]
-        batches += _frames(geometry, boxes, ids, 2.0, theme.selection)
+        batches += _frames(geometry, boxes, ids, 2.0, theme.selection, casing)
     chosen = pauses(scene.index.trace, scene.selection)[:MAX_OUTLINES]
     batches += _pause_frames(geometry, boxes, chosen, 2.0, theme.selection)
     return batches
@@ -501,8 +511,12 @@ def _frames(
     ids: tuple[int, ...],
     width: float,
     color: int,
+    casing: int | None = None,
 ) -> list[Batch]:
-    """Return frames around spans wherever they are drawn, at least 3 px wide."""
+    """Return frames around spans wherever they are drawn, at least 3 px wide.
+
+    `casing` is the colour of a line within those of wide spans; None = without.
+    """
     time, index = geometry.time, geometry.scene.index
     spans = index.trace.spans
     chosen = np.asarray(ids, np.int64)
@@ -530,6 +544,11 @@ def _frames(
                 width,
                 color,
             )
+            if casing is not None and bottom - top >= _NARROW_PX:
+                wide = x1 - x0 >= _NARROW_PX
+                sides = (x0[wide] + width, x1[wide] - width)
+                inner = (top + width, bottom - width)
+                _frame(frames[box.fixed], time, sides, inner, 1.0, casing)
     return [
         *frames[True].batch(clip=geometry.fixed_clip),
         *frames[False].batch(clip=geometry.body_clip),

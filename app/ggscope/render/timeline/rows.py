@@ -63,6 +63,7 @@ from ggscope.render.timeline.runs import (
     marked_runs,
 )
 from ggscope.render.timeline.scene import (
+    HIGHLIGHT_SHARE,
     TimelineGeometry,
     TimelineScene,
 )
@@ -174,6 +175,7 @@ class RowsDraft:
     Attributes
     ----------
     wide : the wide spans, once they are drawn; None of no rows.
+    labels : of these, once they are drawn; what is highlighted is tinted under them.
     """
 
     def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
@@ -186,6 +188,7 @@ class RowsDraft:
         self._rows: list[RowPicture] = []
         self._neutral = neutral_color(theme)
         self.wide: WideSpans | None = None
+        self.labels: list[Batch] = []
         categories = scene.index.categories(scene.color_by)
         # One entry more than categories, for what has none: index -1 reads it.
         none = category_color("none", theme)
@@ -203,7 +206,7 @@ class RowsDraft:
         self._rows.append(row)
 
     def batches(self) -> list[Batch]:
-        """Return everything, in drawing order; labels last."""
+        """Return everything but the labels, in drawing order."""
         if not self._rows:
             return []
         y0 = np.array([row.y0 for row in self._rows])
@@ -212,12 +215,13 @@ class RowsDraft:
         self.wide = wide
         boxed, plain = wide.split(self._rows_of(RowStyle.TOKEN)[wide.row])
         fill = self._fills(plain)
-        labels = self._labels(plain, fill) if len(plain) else []
+        labels = self._labels(plain, self._grounds(plain, fill)) if len(plain) else []
         boxed_fill = token_colors(self._geometry, boxed.ids)
         if len(boxed):
-            labels += token_labels(self._geometry, self._clip, boxed, boxed_fill)
+            grounds = self._grounds(boxed, boxed_fill)
+            labels += token_labels(self._geometry, self._clip, boxed, grounds)
         labels.sort(key=lambda item: -item[0])
-        texts = TextList(text for _, text in labels[:MAX_LABELS])
+        self.labels = TextList(text for _, text in labels[:MAX_LABELS]).batch()
         return [
             *self._ghosts(y0, y1),
             *self._waits(y0, y1),
@@ -226,7 +230,6 @@ class RowsDraft:
             *(self._boxes(plain, fill) if len(plain) else ()),
             *self._doubts(plain),
             *token_boxes(self._geometry, self._clip, boxed, boxed_fill),
-            *texts.batch(),
         ]
 
     def _rows_of(self, style: RowStyle) -> npt.NDArray[np.bool_]:
@@ -684,6 +687,19 @@ class RowsDraft:
         keep = (runs.first > 0) | around[runs.row, 0]
         keep &= (runs.stop < self._time.n_columns) | around[runs.row, 1]
         return runs.take(keep)
+
+    def _grounds(self, wide: WideSpans, fill: U32) -> U32:
+        """Return the colours under labels, tinted where spans are highlighted."""
+        highlighted = self._scene.highlighted
+        if highlighted is None or not len(highlighted.ids):
+            return fill
+        at = np.searchsorted(highlighted.ids, wide.ids)
+        at = np.minimum(at, len(highlighted.ids) - 1)
+        is_tinted = highlighted.ids[at] == wide.ids
+        colors, place = np.unique(fill, return_inverse=True)
+        selection = self._theme.selection
+        tinted = [mix(color, selection, HIGHLIGHT_SHARE) for color in colors.tolist()]
+        return np.where(is_tinted, np.array(tinted, np.uint32)[place], fill)
 
     def _labels(self, wide: WideSpans, fill: U32) -> list[tuple[float, Text]]:
         width = wide.x1 - wide.x0

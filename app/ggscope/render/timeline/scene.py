@@ -26,6 +26,8 @@ HEADER_WIDTH = 168
 _AXIS_TOP_PX, _AXIS_FOOT_PX = 5.0, 4.0
 _TICK_LIMIT = (1 << 62) - 1
 
+HIGHLIGHT_SHARE = 0.3
+"""How much of the selection's colour lies over a highlighted span."""
 SortedSpans = tuple[I64, I64, I64, int]
 """Ids, starts and ends by start, and the longest of them."""
 
