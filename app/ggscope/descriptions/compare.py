@@ -88,7 +88,7 @@ def side_text(row: CompareRow, side: Side, unit: Unit) -> str:
 
 def row_relative_text(row: CompareRow, bound: Bound = "") -> str:
     """Return the relative change of a row; which side has it where only one does."""
-    if row.only_in:
+    if row.only_in and row.absence is not Absence.NOT_RECORDED:
         return f"only in {row.only_in.upper()}"
     return relative_text(row.relative, bound)
 
@@ -117,7 +117,7 @@ def headline(comparison: Comparison, unit: Unit) -> str:
         return f"Not comparable: {comparison.reason}."
     if comparison.is_equal:
         if any(row.change for row in comparison.rows):
-            return "All changes are noise: within the range of the runs, or tolerated."
+            return f"All changes are noise{_noise_of_all(comparison, unit)}."
         is_partial = comparison.is_partial
         return "No difference in what is recorded." if is_partial else "No difference."
     row = comparison.elapsed
@@ -131,12 +131,35 @@ def headline(comparison: Comparison, unit: Unit) -> str:
         if largest is not None:
             text += f"; largest change: {_row_change(comparison, largest, unit)}"
         return f"{text}."
-    size = format_duration(abs(row.change), unit)
     return (
-        f"B takes {size} {'longer' if row.change > 0 else 'less'} "
+        f"B takes {_size_text(row.change, unit)} "
         f"({relative_text(row.relative)}, {noise_text(row)})"
+        f"{_phase_text(comparison, row.change)}"
         f"{_cause_text(comparison, row.change, unit)}."
     )
+
+
+def _size_text(change: float, unit: Unit) -> str:
+    size = format_duration(abs(change), unit)
+    return f"{size} {'longer' if change > 0 else 'less'}"
+
+
+def _noise_of_all(comparison: Comparison, unit: Unit) -> str:
+    """Return the change of the elapsed time where it is noise; "" where none is."""
+    row = comparison.elapsed
+    if not row.change:
+        return ""
+    size = _size_text(row.change, unit)
+    return f": B takes {size} ({relative_text(row.relative)}, {noise_text(row)})"
+
+
+def _phase_text(comparison: Comparison, change: float) -> str:
+    """Return the phase that changed against the whole; "" where none did."""
+    nouns = {"prompt": "the prompt", "generate": "generated tokens"}
+    for row in comparison.phases:
+        if (row.change or 0) * change < 0 and row.is_noise is not True:
+            return f", but {nouns[row.key]} {relative_text(row.relative)}"
+    return ""
 
 
 def _cause_text(comparison: Comparison, change: float, unit: Unit) -> str:
@@ -168,7 +191,7 @@ def noise_text(row: CompareRow) -> str:
         return f"noise unknown: one run {'per' if is_pair else 'of a'} side"
     has_ranges = row.a.spread is not None and row.b.spread is not None
     measure = "the runs vary" if has_ranges else "the tolerance"
-    return f"{'noise: no ' if row.is_noise else ''}more than {measure}"
+    return f"{'no ' if row.is_noise else ''}more than {measure}"
 
 
 def _first_same(comparison: Comparison, change: float) -> CompareRow | None:

@@ -46,6 +46,7 @@ def diff_json(comparison: Comparison) -> dict[str, Any]:
             for row in comparison.shares
         ],
         "elapsed": _row_json(comparison.elapsed),
+        "phases": [_row_json(row) for row in comparison.phases],
         "parts": [_row_json(row) for row in comparison.parts],
         "rows": [_row_json(row) for row in comparison.rows],
     }

@@ -24,6 +24,7 @@ from ggscope.analysis.summary.partial import hidden_ops
 from ggscope.analysis.summary.threads import thread_times
 from ggscope.analysis.workers import Watcher
 from ggscope.model.selection import AlignBy, By
+from ggscope.model.tables import Phase
 from ggscope.model.trace import Trace
 from ggscope.model.units import UNITS
 
@@ -162,8 +163,9 @@ class Comparison:
     only_a, only_b : keys of groups that one side lacks.
     whole : all groups together.
     elapsed : time in which any compared token is computed.
+    phases : the same of prompt and generated tokens, where all runs have both.
     parts : what the elapsed time of a thread consists of, in the order of `PARTS`: of
-        whole runs, of the compared tokens alone where some are not compared.
+        the compared tokens, of whole runs where these are compared.
     reason : why the sides cannot be compared; "" where they can.
     n_a : runs of A.
     untimed : keys of groups of both sides that lack a known time on one.
@@ -187,6 +189,7 @@ class Comparison:
     hidden: tuple[Hidden, Hidden] = (Hidden(), Hidden())
     differences: tuple[Difference, ...] = ()
     shares: tuple[ShareRow, ...] = ()
+    phases: tuple[CompareRow, ...] = ()
 
     @property
     def is_partial(self) -> bool:
@@ -312,6 +315,7 @@ def compare(
         hidden,
         differences(traces, n_a),
         share_rows(tables, keys, n_a),
+        _phases(alignment, n_a, tolerance) if is_timed else (),
     )
 
 
@@ -409,6 +413,22 @@ def _of_times(
     return CompareRow(key, a, b, _is_noise(a, b, tolerance))
 
 
+def _phases(
+    alignment: Alignment, n_a: int, tolerance: Tolerance
+) -> tuple[CompareRow, ...]:
+    """Return the elapsed times of prompt and generated tokens, where all have both."""
+    rows = []
+    for phase in (Phase.PROMPT, Phase.GENERATE):
+        ticks = [
+            run.bars.covered(run.is_matched & run.bars.of_phase(phase))
+            for run in alignment.runs
+        ]
+        if not all(ticks):
+            return ()
+        rows.append(_of_times(phase.name.lower(), ticks, n_a, tolerance))
+    return tuple(rows)
+
+
 def _parts(
     traces: Sequence[Trace],
     blocks: Sequence[SpanBlocks],
@@ -423,14 +443,15 @@ def _parts(
     """
     if any(map(hidden_ops, traces)):
         return ()
-    if alignment.leaves_out:
+    has_tokens, spent = alignment.by != "start", list[dict[str, float]]()
+    if has_tokens:
         spent = [
             _parts_of_tokens(trace, run)
             for trace, run in zip(traces, alignment.runs, strict=True)
         ]
-    else:
+    if not alignment.leaves_out and not all(spent or [{}]):
         spent = [
-            _parts_of_run(trace, part)
+            _parts_of_run(trace, part, with_idle=not has_tokens)
             for trace, part in zip(traces, blocks, strict=True)
         ]
     return tuple(
@@ -440,7 +461,10 @@ def _parts(
     )
 
 
-def _parts_of_run(trace: Trace, blocks: SpanBlocks) -> dict[str, float]:
+def _parts_of_run(
+    trace: Trace, blocks: SpanBlocks, *, with_idle: bool
+) -> dict[str, float]:
+    """Return the parts of a whole run; it is idle between tokens, too."""
     times = thread_times(trace, blocks=blocks)
     n = len(times.lanes)
     known = [lane for lane in times.lanes if lane.busy is not None]
@@ -450,7 +474,8 @@ def _parts_of_run(trace: Trace, blocks: SpanBlocks) -> dict[str, float]:
         if all(lane.wait is not None for lane in known):
             waits = sum(lane.wait or 0 for lane in known)
             mine["waiting at barriers"] = _mean(waits, n)
-        if all(lane.is_measured and lane.idle is not None for lane in known):
+        is_measured = all(lane.is_measured for lane in known)
+        if with_idle and is_measured and all(lane.idle is not None for lane in known):
             mine["idle"] = _mean(sum(lane.idle or 0 for lane in known), n)
     return mine
 

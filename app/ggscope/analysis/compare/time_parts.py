@@ -127,15 +127,12 @@ def _ids_by_lane(
 
 def _union(time: Windows, start: I64, end: I64) -> int:
     """Return how much of a time any span covers."""
-    low, high = time.elapsed(start), time.elapsed(end)
-    is_in = high > low
-    low, high = low[is_in], high[is_in]
-    if not len(low):
-        return 0
-    if (low[1:] < low[:-1]).any():
-        order = np.argsort(low, kind="stable")
-        low, high = low[order], high[order]
-    return joined(low, high).total
+    if (start[1:] < start[:-1]).any():
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    # Spans are many more than ranges of the time: these are looked up among those.
+    busy = joined(start, end)
+    return int((busy.elapsed(time.end) - busy.elapsed(time.start)).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -73,6 +73,8 @@ _A, _B = 0, 1
 _MAX_TITLE = 40
 _LOW_PX = 240
 """In lower panes pictures take the place of the sentence above them."""
+_LOWER_PX = 160
+"""In lower panes rows take the place of the parts of a thread's time."""
 _CHOOSE, _OPEN = "choose a run", "Open other run…"
 _FOLDER, _OWN = "Folder of runs…", "this run"
 _TOLERANCES = (
@@ -685,7 +687,8 @@ class CompareView(View):
         )
         set_tip(self._headline, self._limits.full_text)
         self._headline.setVisible(has_space or bool(partial))
-        self._parts.setVisible(bool(result.parts) and is_table)
+        has_parts = bool(result.parts) and self.height() > _LOWER_PX
+        self._parts.setVisible(has_parts and is_table)
         self._limits.setVisible(has_space and bool(self._limits.full_text))
         self._head.setVisible(has_space or bool(partial))
 

@@ -20,7 +20,7 @@ from ggscope.analysis.compare.compare import Comparison, Tolerance, compare
 from ggscope.analysis.compare.matching import Absence
 from ggscope.descriptions.compare import headline
 from ggscope.model.selection import BY
-from ggscope.model.tables import freeze
+from ggscope.model.tables import Phase, freeze
 from ggscope.model.trace import Trace
 
 TRACES = {"llama": llama_like_trace(), "npu": npu_like_trace()}
@@ -261,6 +261,63 @@ def delayed(trace: Trace, which: npt.NDArray[np.bool_], ticks: int) -> Trace:
     spans = replace(trace.spans, end=trace.spans.end + which * ticks)
     freeze(spans)
     return replace(trace, spans=spans)
+
+
+TOKEN_TIMES = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(1, 60), st.integers(0, 60)),
+    min_size=1, max_size=5,
+)  # fmt: skip
+
+
+def tokens_in_turn(times: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Return begin, end and busy ticks of tokens with a pause before each."""
+    result, at = [], 0
+    for pause, length, busy in times:
+        at += pause
+        result.append((at, at + length, min(busy, length)))
+        at += length
+    return result
+
+
+@given(TOKEN_TIMES)
+def test_parts_of_a_thread_add_up_to_the_time_of_tokens_without_pauses(times):
+    tokens = tokens_in_turn(times)
+    trace = token_trace(tokens)
+
+    comparison = compare([trace], [slowed(trace, 3)])
+
+    elapsed = sum(end - begin for begin, end, _ in tokens)
+    assert (comparison.elapsed.a.value, comparison.elapsed.change) == (
+        elapsed, 2 * elapsed
+    )  # fmt: skip
+    parts = {row.key: (row.a.value, row.change) for row in comparison.parts}
+    busy = sum(ticks for _, _, ticks in tokens)
+    expected = {"work": (busy, 2 * busy)}
+    expected["idle"] = (elapsed - busy, 2 * (elapsed - busy))
+    assert parts == expected
+
+
+def test_phases_are_told_apart():
+    a = llama_like_trace(tokens=3)
+    s = a.spans
+    assert s.phase is not None
+    end = s.end.copy()
+    is_prompt = a.lanes.is_token[s.lane] & (s.phase == Phase.PROMPT)
+    end[is_prompt] -= (end[is_prompt] - s.start[is_prompt]) // 2
+    spans = replace(s, end=end)
+    freeze(spans)
+    b = replace(a, spans=spans)
+
+    phases = {row.key: row for row in compare([a], [b]).phases}
+
+    is_token = a.lanes.is_token[s.lane]
+    for phase in (Phase.PROMPT, Phase.GENERATE):
+        own = np.flatnonzero(is_token & (s.phase == phase))
+        row = phases[phase.name.lower()]
+        for side, ends in ((row.a, s.end), (row.b, end)):
+            assert side.value == sum(int(ends[i] - s.start[i]) for i in own)
+    assert (phases["prompt"].change or 0) < 0
+    assert phases["generate"].change == 0
 
 
 @pytest.mark.parametrize("by", ["thread", "token", "layer", "op"])
