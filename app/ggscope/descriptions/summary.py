@@ -147,6 +147,15 @@ def bottleneck_line(facts: Summary) -> str:
     return f"{name[:1].upper()}{name[1:]}. {text}"
 
 
+def headline(sections: tuple[SummarySection, ...]) -> str:
+    """Return the big figure of tokens, "140.9 tokens/s generated"; "" without any."""
+    for section in sections:
+        if section.title in (TOKENS, PASSES):
+            line = next(line for line in section.lines if line.value)
+            return f"{line.value} {line.title}"
+    return ""
+
+
 def _evidence_text(facts: Summary) -> str:
     seen, cause = facts.evidence, facts.cause
     if cause is None:

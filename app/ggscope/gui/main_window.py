@@ -1027,6 +1027,8 @@ class MainWindow(QMainWindow):
             document = self._documents[position]
         self._stack.setCurrentWidget(document or self.start_page)
         self._tab_row.setVisible(bool(self._documents))
+        line = None if document is None else document.workspace.summary_bar
+        self._tab_row.show_beside(line)
         if document is not None:
             document.workspace.take_layout()
         if not self._tab_row.bar.hasFocus():  # with the arrow keys on the tabs

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ggscope.gui.panes.summary_bar import SummaryBar
 from ggscope.gui.widgets import GlyphButton
 from ggscope.sanitize import caption
 from ggscope.views.base.safe_text import add_action, set_tab_tip
@@ -213,7 +214,8 @@ class TabRow(QWidget):
         self.bar.installEventFilter(self)
         plus = GlyphButton("plus", "Open… (Ctrl+O)", self, 18)
         plus.clicked.connect(self.plus_clicked)
-        row = QHBoxLayout(self)
+        self._beside: SummaryBar | None = None
+        row = self._row = QHBoxLayout(self)
         row.setContentsMargins(8, 2, 8, 0)
         row.setSpacing(4)
         self.all_tabs = GlyphButton("down", "List all tabs", self, 18)
@@ -226,6 +228,18 @@ class TabRow(QWidget):
         row.addWidget(plus)
         row.addWidget(self.all_tabs)
         row.addStretch(1)
+
+    def show_beside(self, line: SummaryBar | None) -> None:
+        """Show a line in the room that the tabs leave, instead of another one."""
+        before, self._beside = self._beside, line
+        if before is line:
+            return
+        if before is not None:
+            before.set_front(False)
+            self._row.removeWidget(before)
+        if line is not None:
+            self._row.insertWidget(self._row.count() - 1, line, 1_000)
+            line.set_front(True)
 
     @property
     def current(self) -> int:

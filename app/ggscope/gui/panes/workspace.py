@@ -34,6 +34,7 @@ from ggscope.gui.panes.layouts import (
     with_known_cells,
     with_view,
 )
+from ggscope.gui.panes.summary_bar import SummaryBar
 from ggscope.gui.widgets import GUTTER, GripSplitter
 from ggscope.render.figures import has_spans
 from ggscope.render.theme import Theme
@@ -55,7 +56,8 @@ NARROW_PX = 1100
 _MAX_OF_DRAWER = 0.62
 _MAX_OF_DETAILS = 0.32
 _SAVE_MS = 400
-_FALLBACK_TAB = "summary"
+_SUMMARY = "summary"
+_FALLBACK_TAB = _SUMMARY
 """Tab of the drawer that comes forward where the one in front is left out."""
 
 
@@ -208,6 +210,24 @@ class Workspace(QWidget):
         if self._is_narrow():
             return self._layout.shows_details_narrow
         return self._layout.shows_details
+
+    @property
+    def shows_summary(self) -> bool:
+        """Whether a pane shows the summary, or would but for a selection.
+
+        Details shows a program that runs instead.
+        """
+        docked = [host.entry.id for host in self._cells]
+        if self.shows_details:
+            docked.append("details")
+        if self.drawer.is_open:
+            docked.append(self.drawer.tab)
+        if self._full is not None:
+            docked = [self._full.entry.id]
+        follower = self._session.follower
+        follows = follower is not None and follower.is_on
+        shown = {*docked, *self._layout.floating}
+        return _SUMMARY in shown or ("details" in shown and not follows)
 
     def hosts(self) -> tuple[ViewHost, ...]:
         """Return all panes, the overview first."""
@@ -393,6 +413,7 @@ class Workspace(QWidget):
         parts = (self._left, self._centre, self.drawer, self.details)
         for part in (self.overview, *parts, *self._splits, *self._cells):
             part.setVisible(part is host or part.isAncestorOf(host))
+        self.summary_bar.refresh()
         self._say_full(host, True)
         host.setFocus()
         self.full_screen_changed.emit(True)
@@ -417,6 +438,7 @@ class Workspace(QWidget):
             split.restoreState(state)
         self._fit_docks()
         host.setFocus()
+        self.summary_bar.refresh()
         self.full_screen_changed.emit(False)
         return True
 
@@ -425,6 +447,7 @@ class Workspace(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Use the colours of `theme` in all views."""
         self._theme = theme
+        self.summary_bar.set_theme(theme)
         for host in self.hosts():
             host.set_theme(theme)
 
@@ -439,6 +462,7 @@ class Workspace(QWidget):
         self._save.stop()
         self.filler.stop()
         self.floats.release()
+        self.summary_bar.release()
         for host in self.hosts():
             host.release()
 
@@ -484,6 +508,10 @@ class Workspace(QWidget):
         )
         self.overview.view_ready.connect(self._on_view_ready)
         self._fit_overview()
+        self.summary_bar = SummaryBar(
+            self._session, self._theme, lambda: not self.shows_summary, self
+        )
+        self.summary_bar.clicked.connect(self._on_summary_bar)
         self._centre = QWidget(self)
         self._centre.installEventFilter(self)
         self._centre.setSizePolicy(
@@ -778,6 +806,7 @@ class Workspace(QWidget):
                 self.details.setVisible(is_shown)
                 self._fit_docks()
                 self.details_changed.emit(is_shown)
+        self.summary_bar.refresh()
 
     # -- reactions ---------------------------------------------------------
 
@@ -855,6 +884,7 @@ class Workspace(QWidget):
             self._change(shows_drawer=is_open)
         self._raise_drawer()
         self._fit_docks()
+        self.summary_bar.refresh()
 
     def _on_drawer_tab(self, view_id: str) -> None:
         """Remember the tab for all sessions; the console's is of this one alone."""
@@ -866,6 +896,10 @@ class Workspace(QWidget):
             opened = {"shows_drawer": True} if was_console else {}
             self._change(bottom_tab=view_id, **opened)
         self._raise_drawer()
+        self.summary_bar.refresh()
+
+    def _on_summary_bar(self) -> None:
+        self.show_view(_SUMMARY)
 
     def _on_split_moved(self) -> None:
         moved = self.sender()

@@ -80,6 +80,7 @@ class SummaryList(QWidget):
     """Painted lines; links among them are clicked, or walked by Up and Down."""
 
     chosen = Signal(object)  # Target
+    reached = Signal(object)  # QRect of the line that keys are on now
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -413,6 +414,7 @@ class SummaryList(QWidget):
                 self._current = later[0] if later else leading[-1]
             else:
                 self._current = before[-1] if before else leading[0]
+            self.reached.emit(rows[self._current].rect)
             self.update()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._current in leading:
             target = rows[self._current].target

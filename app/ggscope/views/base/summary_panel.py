@@ -2,8 +2,10 @@
 
 from functools import partial
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import QRect
+from PySide6.QtWidgets import QScrollArea, QVBoxLayout, QWidget
 
+from ggscope.analysis.derived_cache import DerivedCache
 from ggscope.analysis.model_tensors import is_model_alone
 from ggscope.analysis.summary.machine import peak_of
 from ggscope.analysis.summary.summary import Summary, summary
@@ -25,9 +27,11 @@ from ggscope.views.base.safe_text import Label
 from ggscope.views.base.summary_list import SummaryList
 from ggscope.views.base.widgets import Disclosure, lay_out, set_label_color, ui_font
 
+LoadedSummary = tuple[Summary, tuple[SummarySection, ...]]
 SUMMARY_TASK = "summary"
 SYNC_SPANS = 50_000
 """In traces up to this size the summary is computed on the main thread."""
+_loaded: DerivedCache[Trace, LoadedSummary] = DerivedCache("summary")
 
 
 class SummaryPanel(QWidget):
@@ -52,6 +56,7 @@ class SummaryPanel(QWidget):
         self._reasons.setWordWrap(True)
         self.unknown.set_content(self._reasons)
         self.lines.chosen.connect(self._on_chosen)
+        self.lines.reached.connect(self._on_reached)
         lay_out(QVBoxLayout(self), self.lines, self.unknown, spacing=4)
 
     def set_theme(self, theme: Theme) -> None:
@@ -68,7 +73,7 @@ class SummaryPanel(QWidget):
         if trace is self._of:
             return
         self._of, self.result = trace, None
-        load = partial(_summary_of, trace)
+        load = partial(load_summary, trace)
         if len(trace.spans) <= SYNC_SPANS:
             self._show(trace, load(None))
             return
@@ -91,9 +96,7 @@ class SummaryPanel(QWidget):
         """Return section, title and value of all lines, to copy them."""
         return self.lines.texts()
 
-    def _show(
-        self, trace: Trace, loaded: tuple[Summary, tuple[SummarySection, ...]]
-    ) -> None:
+    def _show(self, trace: Trace, loaded: LoadedSummary) -> None:
         if trace is not self._of:
             return
         facts, sections = loaded
@@ -116,6 +119,15 @@ class SummaryPanel(QWidget):
         self.unknown.setVisible(bool(reasons))
         self.updateGeometry()
 
+    def _on_reached(self, rect: QRect) -> None:
+        """Scroll to the line that keys are on."""
+        area = self.parentWidget()
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        if area is not None and (content := area.widget()) is not None:
+            place = self.lines.mapTo(content, rect.center())
+            area.ensureVisible(place.x(), place.y(), 0, rect.height())
+
     def _on_chosen(self, target: Target) -> None:
         """Go where a line leads."""
         session = self._session
@@ -131,8 +143,12 @@ class SummaryPanel(QWidget):
             session.navigator.view_requested.emit(target.view)
 
 
-def _summary_of(
-    trace: Trace, watcher: Watcher | None
-) -> tuple[Summary, tuple[SummarySection, ...]]:
-    facts = summary(trace, peak=peak_of(trace), watcher=watcher)
-    return facts, summary_sections(trace, facts)
+def load_summary(trace: Trace, watcher: Watcher | None) -> LoadedSummary:
+    """Return the facts of a trace and their lines, computed once for all panes."""
+    peak = peak_of(trace)
+    known = _loaded.get(trace)
+    if known is not None and known[0].peak == peak:
+        return known
+    facts = summary(trace, peak=peak, watcher=watcher)
+    loaded = _loaded[trace] = facts, summary_sections(trace, facts)
+    return loaded
