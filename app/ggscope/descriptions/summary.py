@@ -118,6 +118,8 @@ def bottleneck_name(facts: Summary) -> str | None:
         return seen.engine[0]
     if facts.cause is Cause.DEVICE and seen.device is not None:
         return seen.device.name
+    if facts.cause is Cause.TOKEN_PART:
+        return seen.parts[0][0]
     return None if facts.cause is None else facts.cause.value
 
 
@@ -206,6 +208,11 @@ def _evidence_text(facts: Summary) -> str:
     if seen.engine is not None:
         name, busy = seen.engine
         return f"{name} is busy {format_share(busy)} of the time, most of all engines."
+    if seen.op is None and seen.parts:
+        (name, share), *others = seen.parts
+        rest = "".join(f", {part} {format_share(n)}" for part, n in others)
+        noun = _plural(facts.tokens.bars.noun)
+        return f"{name} takes {format_share(share)} of the time of {noun}{rest}."
     if seen.op is None:
         assert seen.requests is not None
         return _requests_text(seen.requests, cause)

@@ -6,8 +6,8 @@ barriers; a few slow tokens; threads that wait for another one; idle threads; me
 its peak rate; a device that is busy, or waits for the program to launch work; calls in
 which the host waits for the GPU; the busiest engine; the op that takes most of the
 time; a device that is idle for a reason that is not recorded; without ops, what
-requests of a server take most time for, or a few slow graph passes. Each threshold is a
-share of the time that it explains.
+requests of a server or tokens take most time for, or a few slow graph passes. Each
+threshold is a share of the time that it explains.
 """
 
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ class Cause(Enum):
     REPROCESSING = "prompts computed again"
     PROMPT = "prompt processing"
     GENERATION = "token generation"
+    TOKEN_PART = "part of a token's time"
     SLOW_PASSES = "slow graph passes"
     SPREAD = "no single cause"
 
@@ -104,6 +105,7 @@ class Evidence:
     engine : the busiest engine, and its busy share.
     op : the op of most time, and its share of the time of all ops.
     requests : where the time of requests goes.
+    parts : where the time of tokens goes, the largest part first; () = not known.
     passes : the slow ones of graph passes, whose phases are not known.
     """
 
@@ -122,6 +124,7 @@ class Evidence:
     engine: tuple[str, float] | None = None
     op: tuple[str, float] | None = None
     requests: RequestShares | None = None
+    parts: tuple[tuple[str, float], ...] = ()
     passes: SlowBars | None = None
 
 
@@ -156,6 +159,9 @@ def cause_of(seen: Evidence) -> Cause | None:
         return Cause.OP if seen.op[1] >= _LEADING_OP else _spread(device)
     if seen.requests is not None:
         return _cause_of_requests(seen.requests)
+    if seen.parts:
+        leads = seen.parts[0][1] >= _LEADING_PART
+        return Cause.TOKEN_PART if leads else Cause.SPREAD
     return Cause.SLOW_PASSES if _are_few(seen.passes) else None
 
 

@@ -30,6 +30,7 @@ from ggscope.analysis.summary.host_waits import host_waits
 from ggscope.analysis.summary.latency import SLOW, counted_bars
 from ggscope.analysis.summary.partial import hidden_graphs, hidden_ops, hidden_tokens
 from ggscope.analysis.summary.threads import ThreadTimes, thread_times
+from ggscope.analysis.summary.token_parts import token_parts
 from ggscope.analysis.summary.weight_traffic import WeightTraffic, weight_traffic
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.tables import I64, Phase, Quality, quality_of
@@ -172,6 +173,7 @@ def summary(
     never = _never_touched(trace, unknown)
     frames = frame_shares(trace, ops)
     evidence = _evidence(tokens, ops, threads, weights, peak, _device(trace))
+    evidence = replace(evidence, parts=token_parts(trace, tokens.bars))
     if frames is not None:
         heaviest = frames[0] if frames else None
         op = None if heaviest is None else (heaviest.name, heaviest.share)
