@@ -13,7 +13,7 @@ import numpy as np
 from ggscope.analysis.once import once
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.statistics.table import StatTable
-from ggscope.model.tables import Quality, quality_of
+from ggscope.model.tables import I64, Quality, distinct, quality_of
 from ggscope.model.trace import Trace, lane_titles
 
 _SYNC = (
@@ -94,11 +94,25 @@ def host_waits_by_lane(trace: Trace) -> Mapping[str, int]:
     spans = trace.spans
     if not ops or not len(spans):
         return {}
-    is_wait = np.isin(spans.op, ops) & (quality_of(spans.flags) <= Quality.DERIVED)
-    ids = np.flatnonzero(is_wait)
-    if not len(ids):
-        return {}
-    lane = spans.lane[ids].astype(np.int64)
-    ticks = covered(lane, spans.start[ids], spans.end[ids], len(trace.lanes))
-    titles = lane_titles(trace.lanes)
-    return {titles[i]: int(ticks[i]) for i in np.flatnonzero(ticks).tolist()}
+    is_wait = np.zeros(1 << 16, np.bool_)  # of each op number, those below 0 too
+    is_wait[ops] = True
+    ids = np.flatnonzero(
+        is_wait[spans.op] & (quality_of(spans.flags) <= Quality.DERIVED)
+    )
+    lane, titles = spans.lane[ids], lane_titles(trace.lanes)
+    result = {}
+    for i in distinct(lane).tolist():
+        of_lane = ids[np.flatnonzero(lane == i)]
+        if ticks := _union(spans.start[of_lane], spans.end[of_lane]):
+            result[titles[i]] = ticks
+    return result
+
+
+def _union(start: I64, end: I64) -> int:
+    """Return the time that spans cover; without a sort where starts are in order."""
+    if (np.diff(start) < 0).any():
+        return int(covered(np.zeros(len(start), np.int64), start, end, 1)[0])
+    reached = np.maximum.accumulate(end)
+    begin = np.maximum(start[1:], reached[:-1])
+    inside = np.maximum(reached[1:] - begin, 0)
+    return int(inside.sum()) + int(end[0] - start[0])

@@ -153,11 +153,15 @@ class SummaryBar(QAbstractButton):
         del event
         if self.width() < scaled(_MIN_WIDTH):
             return
-        theme, painter = self._theme, QPainter(self)
+        painter = QPainter(self)
+        self._paint(painter)
+        painter.end()
+
+    def _paint(self, painter: QPainter) -> None:
+        theme = self._theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        is_hovered = self.underMouse()
-        painter.setBrush(qcolor(theme.raised if is_hovered else theme.pane))
+        painter.setBrush(qcolor(theme.raised if self.underMouse() else theme.pane))
         radius = scaled(6)
         painter.drawRoundedRect(self.rect(), radius, radius)
         if self.hasFocus():
@@ -169,7 +173,6 @@ class SummaryBar(QAbstractButton):
         draw_elided(painter, left, self.text(), ui_font(12), theme.text,
                     Qt.TextElideMode.ElideRight)  # fmt: skip
         draw_elided(painter, right, self._figure, mono_font(12), theme.dim)
-        painter.end()
 
     def _boxes(self) -> tuple[QRect, QRect]:
         """Return where the sentence and the figure are; the second may be empty."""
