@@ -173,3 +173,20 @@ def test_a_model_alone_is_summed_up(qtbot: QtBot, tmp_path: Path) -> None:
     assert {"size of tensors", "f32"} <= set(titles)
     assert "spans" not in titles
     session.close()
+
+
+def test_what_a_width_cuts_is_in_a_tooltip(view: SummaryView) -> None:
+    """A wide line is whole; a narrow one has all of its text on request."""
+    lines = view.panel.lines
+    lines.resize(2_000, lines.heightForWidth(2_000))
+    assert not any(lines.cut_text(row) for row in lines.placed_rows())
+
+    lines.resize(60, lines.heightForWidth(60))
+
+    tips = {row.line: lines.cut_text(row) for row in lines.placed_rows() if row.line}
+    result = view.panel.result
+    assert result is not None
+    op = result.ops.rows[0].key
+    (tip,) = (text for line, text in tips.items() if line.title == op)
+    assert op in tip
+    assert all(line.value in text for line, text in tips.items() if text)

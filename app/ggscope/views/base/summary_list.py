@@ -229,6 +229,25 @@ class SummaryList(QWidget):
         needs = metrics.horizontalAdvance(f"{line.title}   {line.remark}")
         return needs + mono.horizontalAdvance(line.value) + scaled(16) > width
 
+    def cut_text(self, row: _Row | None) -> str:
+        """Return all text of a row whose width cuts some; "" where it cuts none."""
+        line = None if row is None else row.line
+        if row is None or line is None:
+            return ""
+        metrics, mono = QFontMetrics(ui_font(12)), QFontMetrics(mono_font(12))
+        width = row.rect.width()
+        title, remark = line.title, line.remark
+        if row.kind == "figure":
+            below = f"{title}, {remark}" if remark else title
+            is_cut = metrics.horizontalAdvance(below) > width
+        else:
+            rest = width - mono.horizontalAdvance(line.value) - scaled(10)
+            is_cut = metrics.horizontalAdvance(title) > rest
+            is_cut |= QFontMetrics(ui_font(11)).horizontalAdvance(remark) > width
+        if not is_cut:
+            return ""
+        return "\n".join(filter(None, (f"{title}: {line.value}", remark)))
+
     # -- painting --------------------------------------------------------------
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -377,7 +396,7 @@ class SummaryList(QWidget):
                 text = f"{bar_text(self._trace, self._bars, bar)}: {duration}"
                 show_tip(event.globalPosition().toPoint(), text, self)
                 return
-        show_tip(event.globalPosition().toPoint(), "", self)
+        show_tip(event.globalPosition().toPoint(), self.cut_text(row), self)
 
     def leaveEvent(self, _: QEvent) -> None:
         """Light nothing."""
