@@ -96,7 +96,7 @@ def _headings(clock: Clock) -> tuple[Heading, ...]:
         number_heading("threads", "Threads that touch it"),
         number_heading("touches", "Ops of threads that read or write it", 72),
         Heading(
-            "closest pair", "The two ops of the closest handover", 200, is_text=True
+            "closest pair", "The two ops of the closest handover", 200, stretch=True
         ),
     )
 
