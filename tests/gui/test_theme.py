@@ -1,10 +1,17 @@
 """Themes: contrast, live switching, sizes."""
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QLineEdit
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QComboBox,
+    QLineEdit,
+    QToolTip,
+)
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from ggscope.gui import theme as theme_module
 from ggscope.gui.main_window import MainWindow
@@ -13,7 +20,8 @@ from ggscope.gui.theme import ThemeManager, base_px, style_sheet
 from ggscope.gui.widgets import MIN_TARGET, GlyphButton
 from ggscope.render.theme import contrast, css, mix, theme
 from ggscope.session.settings import Settings
-from ggscope.views.base.safe_text import ElidedLabel
+from ggscope.views.base.safe_text import ElidedLabel, Label
+from ggscope.views.base.widgets import set_label_color
 
 AA = 4.5
 
@@ -142,3 +150,26 @@ def test_elided_label_keeps_the_whole_text_in_its_tooltip(qtbot: QtBot) -> None:
     assert label.full_text == text
     assert label.toolTip().startswith("a very long name")
     assert label.minimumSizeHint().width() <= 200 or label.minimumWidth() <= 24
+
+
+@pytest.mark.parametrize("name", ["dark", "light"])
+def test_tooltip_of_a_coloured_label_looks_like_any_other(
+    window: MainWindow, settings: Settings, qtbot: QtBot, name: str
+) -> None:
+    settings.change("appearance", theme=name)
+    plain, colored = Label("text", window), Label("text", window)
+    set_label_color(colored, theme(name).error)
+
+    pictures = []
+    for label in (plain, colored):
+        QToolTip.showText(QPoint(9, 9), "what the tooltip says", label)
+        tips = [w for w in QApplication.topLevelWidgets() if w.inherits("QTipLabel")]
+        (tip,) = (w for w in tips if w.isVisible())
+        pictures.append(tip.grab().toImage())
+        QToolTip.hideText()
+        qtbot.waitUntil(lambda tip=tip: not isValid(tip) or not tip.isVisible())
+
+    assert pictures[0] == pictures[1]
+    ground = pictures[0].pixelColor(4, pictures[0].height() // 2).name()
+    assert ground == css(theme(name).raised)
+    assert css(theme(name).error) in colored.styleSheet()

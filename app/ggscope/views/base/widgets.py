@@ -157,8 +157,10 @@ def paint_badge(
 
 def set_label_color(label: QWidget, color: int) -> None:
     """Give a widget's words this colour."""
-    # A palette would lose against any style sheet of a parent.
-    label.setStyleSheet(f"color: {css(color)}; background: transparent;")
+    # A palette would lose against any style sheet of a parent. Without the class, the
+    # tooltip would have the colours, too: dim, on nothing.
+    name = label.metaObject().className()
+    label.setStyleSheet(f".{name} {{ color: {css(color)}; background: transparent; }}")
 
 
 def lay_out(

@@ -51,7 +51,9 @@ class ThreadSection(Section):
             len(times.lanes),
             "No thread computes an op here.",
             note=estimate_text(times.estimate) if is_thread else "",
-            note_tip=estimate_basis_text(times.estimate) if is_thread else "",
+            note_tip=_one_a_line(estimate_basis_text(times.estimate))
+            if is_thread
+            else "",
         )
 
     def choose(
@@ -142,3 +144,8 @@ def _thread_cells(times: ThreadTimes, lane: LaneTimes, unit: Unit) -> tuple[Cell
             Cell(format_count(moved), moved, moved),
         )
     return (Cell(lane.name, lane.name), *busy, *wait, *idle, *barriers, *moves)
+
+
+def _one_a_line(text: str) -> str:
+    """Return sentences below each other: tooltips of plain text do not wrap."""
+    return text.replace(". ", ".\n")
