@@ -20,6 +20,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration
 from ggscope.render.theme import theme
 from ggscope.session.session import Session
+from ggscope.views.details.links import SpanSteps
 from ggscope.views.details.view import DetailsView
 from graph_traces import network_trace
 from link_traces import EXPS, random_links_trace
@@ -355,3 +356,15 @@ def test_span_after_a_row_of_statistics_shows_its_own_parts(
 
     assert not view.steps.isVisible()
     assert view.target.isVisible()
+
+
+def test_steps_through_millions_of_spans_fit_a_narrow_pane(qtbot: QtBot) -> None:
+    steps = SpanSteps()
+    qtbot.addWidget(steps)
+    steps.set_position(-1, 9, 9)
+    steps.set_position(3_074_122, 100_000, 3_432_187)
+    links = (steps.previous, steps.next, steps.take)
+    spacing = 2 * 10
+
+    needed = sum(link.sizeHint().width() for link in links) + spacing
+    assert steps.minimumSizeHint().width() <= max(needed, 240)

@@ -1,5 +1,7 @@
 """Latency of tokens as text."""
 
+from decimal import Decimal
+
 import numpy as np
 
 from ggscope.analysis.compare.bar_parts import BarParts
@@ -38,7 +40,12 @@ def slope_text(fit: Fit, unit: Unit) -> str:
     """Return how much latency grows: ``+0.52 ± 0.03 ms per 1,000 tokens``."""
     scale, name = (1e6, "ms") if unit == "ns" else (1.0, UNITS[unit].plural)
     slope, error = (1000 * value / scale for value in (fit.slope, fit.error))
-    return f"{slope:+.3g} ± {error:.2g} {name} per 1,000 tokens"
+    return f"{_rounded(slope, 3, '+')} ± {_rounded(error, 2)} {name} per 1,000 tokens"
+
+
+def _rounded(value: float, digits: int, sign: str = "") -> str:
+    """Return so many significant digits without an exponent: ``1,470``."""
+    return format(Decimal(f"{value:.{digits}g}"), f"{sign},f")
 
 
 def latency_text(trace: Trace, latency: Latency) -> str:
@@ -78,7 +85,7 @@ def bar_lines(trace: Trace, latency: Latency, row: int) -> list[str]:
         text = f"{format_duration(duration, unit)} ({format_exact(duration, unit)})"
         lines.append(f"{text}, {about}" if about else text)
     if latency.is_outlier[row] and latency.median:
-        lines.append(f"{duration / latency.median:.3g} × the median")
+        lines.append(f"{_rounded(duration / latency.median, 3)} × the median")
     lines.append(f"phase: {phase_word(trace, int(bars.phase[row]))}")
     lines.append(f"tokens: {format_count(n) if n >= 0 else 'not recorded'}")
     if latency.position[row] >= 0:

@@ -12,6 +12,7 @@ from builders import spans_trace
 from ggscope.analysis.compare.bar_parts import bar_parts
 from ggscope.analysis.summary.latency import token_latency
 from ggscope.cli import main
+from ggscope.descriptions.tokens import slope_text
 from ggscope.errors import ExportError
 from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import Trace
@@ -451,3 +452,21 @@ def test_figure_of_stacked_bars_shows_the_mean_shares() -> None:
     assert figure.recipe.options == {"stack": "family"}
     assert drawn.description.startswith("Latency of tokens by op family")
     assert "Mean shares: matmul" in drawn.description
+
+
+@pytest.mark.parametrize(
+    ("slope", "error", "text"),
+    [
+        (1_470.2, 680.4, "+1,470 ± 680 ms"),
+        (0.5234, 0.0312, "+0.523 ± 0.031 ms"),
+        (-0.0000123, 0.0000005, "-0.0000123 ± 0.0000005 ms"),
+        (1_234_567.0, 99_999.0, "+1,230,000 ± 100,000 ms"),
+    ],
+)
+def test_slope_has_no_exponent(slope: float, error: float, text: str) -> None:
+    scene = scene_of(generation(20), over="context")
+    fit = scene.latency.fit
+    assert fit is not None
+    fit = replace(fit, slope=slope * 1e3, error=error * 1e3)  # ns per token
+
+    assert slope_text(fit, "ns") == f"{text} per 1,000 tokens"

@@ -167,9 +167,11 @@ class SpanSteps(QWidget):
         self.previous.clicked.connect(self._on_previous)
         self.next.clicked.connect(self._on_next)
         self.take.clicked.connect(self.taken)
-        steps = (self._label, self.previous, self.next, self.take, None)
+        # Below the number: beside one of millions they are wider than a narrow pane.
+        links = QHBoxLayout()
+        lay_out(links, self.previous, self.next, self.take, None, spacing=10)
         margins = (0, scaled(6), 0, 0)
-        lay_out(QHBoxLayout(self), *steps, margins=margins, spacing=10)
+        lay_out(QVBoxLayout(self), self._label, links, margins=margins, spacing=2)
 
     @property
     def text(self) -> str:
