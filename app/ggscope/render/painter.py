@@ -95,6 +95,8 @@ def paint(
         # Of an empty layer no image brings the background.
         layers = [layer for layer in picture.still if layer.first < layer.stop]
     first_of = {} if cache is None else {layer.first: layer for layer in layers}
+    if cache is not None:
+        cache.begin()
     if all(layer.area is not None for layer in first_of.values()):
         for area in picture.bare():
             if area.width > 0 and area.height > 0:

@@ -78,6 +78,7 @@ from ggscope.render.timeline.scene import (
     axis_ends,
     spans_on,
 )
+from ggscope.render.timeline.standing import DrawnLanes, standing_lanes
 from ggscope.render.timeline.tracks.track import track_of
 from ggscope.render.timeline.waits import wait_color
 
@@ -668,25 +669,35 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
         absolute=scene.absolute,
     )
     fixed_places, body_places = places
-    body = LanesDraft(geometry, geometry.body_clip, body_places)
-    fixed = LanesDraft(geometry, geometry.fixed_clip, fixed_places)
-    body.query_with(fixed)
+    drafts: list[LanesDraft] = []
+
+    def draw() -> DrawnLanes:
+        body = LanesDraft(geometry, geometry.body_clip, body_places)
+        fixed = LanesDraft(geometry, geometry.fixed_clip, fixed_places)
+        body.query_with(fixed)
+        drafts[:] = fixed, body
+        batches = (
+            *body_places.grounds,
+            *fixed_places.grounds,
+            *grid_batches(geometry, axis),
+            *body.batches(),
+            *fixed.batches(),
+            *pending_batches(geometry),
+            *open_batches(geometry, boxes),
+        )
+        labels = (*body.labels, *fixed.labels)
+        return DrawnLanes(batches, labels, body.has_tokens or fixed.has_tokens)
+
+    lanes, is_still = standing_lanes(geometry, draw)
     # What is marked on spans needs the rows of their lanes.
     waiting = scene.waiting
     ready = [(b, y) for b, y in boxes if b.lane is None or b.lane.key not in waiting]
     heads, lines = head_batches(geometry, boxes)
     tints, frames = highlight_batches(geometry, ready)
-    under: list[Batch] = [
-        *body_places.grounds,
-        *fixed_places.grounds,
-        *grid_batches(geometry, axis),
-        *body.batches(),
-        *fixed.batches(),
-        *pending_batches(geometry),
-        *open_batches(geometry, boxes),
+    under = [
+        *lanes.batches,
         *tints,
-        *body.labels,
-        *fixed.labels,
+        *lanes.labels,
         *mark_batches(geometry, boxes, ready, frames),
     ]
     batches = [
@@ -709,9 +720,11 @@ def compose_timeline(scene: TimelineScene) -> DisplayList:
     ):
         area = Clip(0, top, geometry.time.x0, geometry.bottom - top)
         still = (StaticLayer(len(under), len(under) + len(heads), area),)
+    if is_still and theme.name != "print":
+        still += (StaticLayer(0, len(lanes.batches)),)
     if theme.name == "print":
         batches = [_without_transparency(batch, theme) for batch in batches]
-    spots = (fixed.spots(), body.spots()) if scene.is_figure else ()
+    spots = tuple(draft.spots() for draft in drafts) if scene.is_figure else ()
     return DisplayList(
         scene.width,
         scene.height,

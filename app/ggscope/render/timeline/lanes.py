@@ -231,6 +231,11 @@ class LanesDraft:
         self.labels = [*self._rows.labels, *self._texts.batch()]
         return batches
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether tokens are boxes, once they are drawn; that selected is framed."""
+        return self._rows.has_tokens
+
     def spots(self) -> HitRegions:
         """Return the wide spans of the rows, once they are drawn."""
         wide = self._rows.wide

@@ -176,6 +176,7 @@ class RowsDraft:
     ----------
     wide : the wide spans, once they are drawn; None of no rows.
     labels : of these, once they are drawn; what is highlighted is tinted under them.
+    has_tokens : whether tokens are among them.
     """
 
     def __init__(self, geometry: TimelineGeometry, clip: Clip) -> None:
@@ -189,6 +190,7 @@ class RowsDraft:
         self._neutral = neutral_color(theme)
         self.wide: WideSpans | None = None
         self.labels: list[Batch] = []
+        self.has_tokens = False
         categories = scene.index.categories(scene.color_by)
         # One entry more than categories, for what has none: index -1 reads it.
         none = category_color("none", theme)
@@ -214,6 +216,7 @@ class RowsDraft:
         wide, gaps = self._wide(y0, y1), self._gaps()
         self.wide = wide
         boxed, plain = wide.split(self._rows_of(RowStyle.TOKEN)[wide.row])
+        self.has_tokens = len(boxed) > 0
         fill = self._fills(plain)
         labels = self._labels(plain, self._grounds(plain, fill)) if len(plain) else []
         boxed_fill = token_colors(self._geometry, boxed.ids)
@@ -892,14 +895,30 @@ def _token_inputs(trace: Trace, span: int) -> str:
     return name.removeprefix(head) if name.startswith(head) else ""
 
 
+ChosenToken = tuple[int, int]
+"""Token and phase of a span; the phase is -1 where numbers say all."""
+
+
+def chosen_token(scene: TimelineScene) -> ChosenToken | None:
+    """Return the token of the active span, whose boxes are framed; None = of none."""
+    selection, trace = scene.selection, scene.index.trace
+    active, tokens, phase = selection.active, trace.spans.token, trace.spans.phase
+    if selection.table != "spans" or active is None or tokens is None:
+        return None
+    if tokens[active] < 0:
+        return None
+    if phase is None or not numbers_per_phase(trace):
+        return int(tokens[active]), -1
+    return int(tokens[active]), int(phase[active])
+
+
 def _is_selected(scene: TimelineScene, ids: Array) -> npt.NDArray[np.bool_]:
     """Return which token spans are those of the active span."""
-    selection, tokens = scene.selection, scene.index.trace.spans.token
-    active = selection.active
-    if selection.table != "spans" or active is None or tokens is None:
+    spans, chosen = scene.index.trace.spans, chosen_token(scene)
+    if chosen is None or spans.token is None:
         return np.zeros(len(ids), np.bool_)
-    same: npt.NDArray[np.bool_] = tokens[ids] == tokens[active]
-    phase = scene.index.trace.spans.phase
-    if phase is not None and numbers_per_phase(scene.index.trace):
-        same &= phase[ids] == phase[active]
-    return same & (tokens[ids] >= 0)
+    token, phase = chosen
+    same: npt.NDArray[np.bool_] = spans.token[ids] == token
+    if spans.phase is not None and numbers_per_phase(scene.index.trace):
+        same &= spans.phase[ids] == phase
+    return same
