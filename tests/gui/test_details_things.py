@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 import builders
@@ -19,6 +19,7 @@ from ggscope.model.selection import Filter, Selection, SpanGroup
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration
 from ggscope.render.theme import theme
+from ggscope.session import linking
 from ggscope.session.session import Session
 from ggscope.views.details.links import SpanSteps
 from ggscope.views.details.view import DetailsView
@@ -50,6 +51,19 @@ def view(qtbot: QtBot, session: Session) -> Iterator[DetailsView]:
 
 def facts(view: DetailsView) -> dict[str, str]:
     return {fact.label: fact.value for fact in view.facts.facts}
+
+
+class Hidden(QObject):
+    """Counts how often a widget is hidden."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__()
+        self.times = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        self.times += event.type() == QEvent.Type.Hide
+        return False
 
 
 def requested_ranges(session: Session) -> list[str]:
@@ -167,6 +181,36 @@ def test_span_that_reads_no_weight_is_not_offered_to_the_file_map(
     assert not view.show_links.file_map.isVisible()
     session.selection.select_span(1)
     assert view.show_links.file_map.isVisible()
+
+
+def test_links_stay_where_they_are_while_spans_with_the_same_links_are_selected(
+    view: DetailsView, session: Session
+) -> None:
+    session.set_trace(builders.llama_like_trace())
+    session.selection.select_span(1)
+    QApplication.processEvents()
+    hidden = Hidden(view.show_links)
+
+    session.selection.select_span(9)
+    QApplication.processEvents()
+
+    assert view.show_links.isVisible()
+    assert not hidden.times
+
+
+def test_links_of_the_last_selection_go_until_those_of_the_next_are_known(
+    view: DetailsView, session: Session, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.set_trace(builders.llama_like_trace())
+    session.selection.select_span(1)
+    assert view.show_links.isVisible()
+    monkeypatch.setattr(linking, "is_quick", lambda *_: False)
+    hidden = Hidden(view.show_links)
+
+    session.selection.select_span(9)
+
+    qtbot.waitUntil(lambda: bool(hidden.times))
+    qtbot.waitUntil(view.show_links.isVisible)
 
 
 def test_click_on_a_source_selects_its_tensor(

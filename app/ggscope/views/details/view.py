@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import (
     QFrame,
     QScrollArea,
@@ -73,6 +73,8 @@ class DetailsView(View):
     ) -> None:
         super().__init__(session, theme, parent)
         self._known_stats: dict[Hashable, EntityStats] = {}
+        self._links_due = QTimer(self, singleShot=True, interval=0)
+        self._links_due.timeout.connect(self._show_linked)
         self.setAccessibleName("Details")
         self._make_parts()
         self._lay_out()
@@ -237,6 +239,7 @@ class DetailsView(View):
     def release(self) -> None:
         """Cancel what is computed."""
         super().release()
+        self._links_due.stop()
         self.summary.cancel()
         for key in (STATS_TASK, RECORD_TASK):
             self.session.tasks.cancel(key)
@@ -280,7 +283,12 @@ class DetailsView(View):
         self.isolate_link.setText(entity.filter_title)
         self.all_link.setVisible(bool(entity.alike_title))
         self.all_link.setText(entity.alike_title)
-        self._show_linked()
+        if self.session.linking.linked.selection == self.session.selection.current:
+            self._show_linked()
+        else:
+            # Mostly known before this turn is over: hidden until then and shown again,
+            # they would have the pane laid out twice more.
+            self._links_due.start()
         self._stack.setCurrentWidget(self._scroll)
 
     def _stats_of(self, entity: Entity) -> EntityStats | None:
@@ -362,6 +370,7 @@ class DetailsView(View):
 
     def _show_linked(self, _: object = None) -> None:
         """Show what the selection leads to, as far as it has been found."""
+        self._links_due.stop()
         session = self.session
         trace, entity = session.trace, self._entity()
         if trace is None:
