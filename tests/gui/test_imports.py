@@ -1,7 +1,9 @@
 """What the window imports ahead, a part in each turn of its event loop."""
 
 import gc
+import json
 import linecache
+import subprocess
 import sys
 import threading
 import weakref
@@ -205,3 +207,38 @@ def test_source_of_an_imported_module_is_not_read(
     assert not any(str(tmp_path) in name for name in linecache.cache)
     assert import_one("ggscope_has_features")
     assert QTimer().interval() == 0  # whose names are the usual ones here
+
+
+_TURNS = """
+import importlib, json, sys
+from ggscope.gui.app import create_app
+from ggscope.gui.imports import TAB, next_part
+from ggscope.gui.main_window import MainWindow
+from ggscope.views.registry import BUILTIN
+
+def turn(name):
+    before = set(sys.modules)
+    importlib.import_module(name)
+    new = [m for m in sys.modules if m not in before and m.startswith("ggscope.")]
+    turns[name] = len(new)
+
+turns = {}
+for name in TAB:
+    turn(name)
+first = [entry for entry in BUILTIN if entry.id in sys.argv[1:]]
+for entry in (*first, *BUILTIN):
+    while name := next_part(entry.module):
+        turn(name)
+print(json.dumps(turns))
+"""
+
+
+@pytest.mark.parametrize("first", [("table", "details"), ("heatmap", "statistics")])
+def test_no_turn_imports_many_modules(first: tuple[str, ...]) -> None:
+    """Each takes about a millisecond, in which the window does not move."""
+    command = (sys.executable, "-c", _TURNS, *first)
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    turns = json.loads(result.stdout)
+
+    assert {name: n for name, n in turns.items() if n > 12} == {}
