@@ -9,9 +9,11 @@ from PySide6.QtWidgets import QComboBox
 from pytestqt.qtbot import QtBot
 
 from ggscope.gui.document import Document
+from ggscope.gui.main_window import MainWindow
 from ggscope.render.compare.charts import waterfall_rows
 from ggscope.render.compare.rows_chart import RowsGeometry
 from ggscope.render.compare.timelines import side_places
+from ggscope.session.loader import LoadState
 from ggscope.views.base.safe_text import Label
 from ggscope.views.compare.charts import StepsPane
 from ggscope.views.compare.timelines import TimelinesPane
@@ -239,3 +241,38 @@ def test_folders_of_runs_show_noise(
     page = view.page("timelines")
     assert isinstance(page, TimelinesPane)
     qtbot.waitUntil(lambda: "of 2" in page.controls.message.full_text)
+
+
+def test_two_rows_of_a_table_of_runs_are_compared(
+    window: MainWindow, hand: Hand, qtbot: QtBot, tmp_path: Path
+) -> None:
+    build(tmp_path / "after.bin", AFTER)
+    build(tmp_path / "before.bin", BEFORE)
+    runs = window.open_path(tmp_path)
+    qtbot.waitUntil(
+        lambda: (
+            runs.loader.state is LoadState.SEVERAL_RUNS and runs.session.tasks.is_idle
+        ),
+        timeout=PATIENCE_MS,
+    )
+    hand.settle()
+    page = runs.runs_page
+    for row in range(2):
+        place = page.table.visualRect(page.model.index(row, 0)).center()
+        hand.click(page.table.viewport(), place, held="ctrl" if row else None)
+    hand.click(page.compare_button)
+    qtbot.waitUntil(lambda: window.n_documents == 3, timeout=PATIENCE_MS)
+
+    def views() -> list[CompareView]:
+        return [
+            view
+            for document in window.documents[1:]
+            for view in document.workspace.views("compare")
+            if isinstance(view, CompareView) and view.result is not None
+        ]
+
+    qtbot.waitUntil(lambda: bool(views()), timeout=PATIENCE_MS)
+    (view,) = views()
+    wait_compared(view, qtbot, 2)
+    keys = {view.model.row(row)[0].text for row in range(view.model.rowCount())}
+    assert {"MUL", "FLASH_ATTN_EXT"} < keys

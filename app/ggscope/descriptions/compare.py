@@ -9,6 +9,7 @@ from ggscope.analysis.compare.offset import Anchor
 from ggscope.analysis.compare.waterfall import NO_OP, OVERLAP, WORK, Step, Waterfall
 from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.descriptions.tokens import plural
+from ggscope.model.selection import By
 from ggscope.model.units import (
     NOT_AVAILABLE,
     Unit,
@@ -180,8 +181,15 @@ def _cause_text(comparison: Comparison, change: float, unit: Unit) -> str:
 
 def _row_change(comparison: Comparison, row: CompareRow, unit: Unit) -> str:
     """Return the group and change of a row: ``op MUL −3.1 ms, only in A``."""
-    text = f"{GROUPINGS[comparison.by]} {row.key} {change_text(row.change, unit)}"
+    group = group_text(comparison.by, row.key)
+    text = f"{group} {change_text(row.change, unit)}"
     return f"{text}, only in {row.only_in.upper()}" if row.only_in else text
+
+
+def group_text(by: By, key: str) -> str:
+    """Return what a group is called in a sentence: ``op MUL``, ``thread 0``."""
+    noun = GROUPINGS[by]
+    return key if key.startswith(f"{noun} ") else f"{noun} {key}"
 
 
 def noise_text(row: CompareRow) -> str:
@@ -357,6 +365,17 @@ def ticks_text(ticks: Fraction | float, unit: Unit, *, signed: bool = False) -> 
     """Return a mean time, or its change with a sign."""
     value = float(ticks)
     return change_text(value, unit) if signed else format_duration(value, unit)
+
+
+def step_times_text(step: Step, comparison: Comparison, unit: Unit) -> str:
+    """Return the times of a step: ``A 1.2 ms, B not there``."""
+    hidden, times = comparison.hidden, list[str]()
+    for name, mean, side in zip("AB", (step.mean_a, step.mean_b), hidden, strict=True):
+        text = ticks_text(mean, unit)
+        if step.is_group and not mean:
+            text = _ABSENT[side.absence(side.sums())]
+        times.append(f"{name} {text}")
+    return ", ".join(times)
 
 
 def step_share_text(step: Step) -> str:

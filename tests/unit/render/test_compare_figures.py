@@ -24,6 +24,7 @@ from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.compare.charts import WaterfallScene, waterfall_rows
 from ggscope.render.compare.figure import SHOWS, CompareOptions, compare_figure
+from ggscope.render.compare.rows_chart import RowsGeometry, RowsScene
 from ggscope.render.compare.timelines import (
     TimelineSide,
     TimelinesScene,
@@ -146,6 +147,33 @@ def test_small_steps_have_an_axis_of_their_own_that_says_so():
 
 
 # -- timelines ---------------------------------------------------------------------
+
+
+def steps_scene(a: Trace, b: Trace, height: float, scroll: int = 0) -> RowsScene:
+    steps = waterfall([a, b], align([a, b]), 1, "op")
+    return waterfall_rows(
+        WaterfallScene(steps, "ns", 800, height, theme("dark"), scroll=scroll)
+    )
+
+
+def test_steps_of_equal_runs_have_an_axis_that_begins_at_0():
+    axis = steps_scene(A, A, 300).axis
+
+    assert axis.low == 0
+    assert "not begin" not in axis.label
+
+
+@pytest.mark.parametrize("scroll", [0, 1, 3, 99])
+@pytest.mark.parametrize("height", [60, 90, 140, 700])
+def test_the_total_of_b_stays_in_sight_while_steps_scroll(height, scroll):
+    scene = steps_scene(A, B, height, scroll)
+    geometry, n = RowsGeometry(scene), len(scene.rows)
+
+    assert geometry.shown == sorted(set(geometry.shown))
+    assert geometry.shown[-1] == n - 1
+    assert geometry.shown[0] == min(scroll, n - geometry.n)
+    for row in geometry.shown:
+        assert geometry.row_at(geometry.y(row) + 1) == row
 
 
 @pytest.mark.parametrize("anchor", ANCHORS[:3])

@@ -102,7 +102,7 @@ def waterfall_rows(scene: WaterfallScene) -> RowsScene:
     rows.append(_total_row("B", total.b, float(total.mean_b), scene))
     low, high = min(ends), max(ends)
     width = max(high - low, high * 1e-9, 1e-9)
-    is_cut = low > _NEAR_ZERO * width
+    is_cut = low != high and low > _NEAR_ZERO * width
     first = low - width * 0.15 if is_cut else min(0.0, low)
     noun = "whole run" if waterfall.noun == "run" else f"time per {waterfall.noun}"
     label = f"{noun}; the axis does not begin at 0" if is_cut else noun

@@ -13,13 +13,14 @@ from ggscope.analysis.compare.matching import group_names
 from ggscope.analysis.compare.waterfall import Step, Waterfall, waterfall
 from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.compare import (
+    group_text,
     step_share_text,
+    step_times_text,
     steps_spread_text,
     ticks_text,
     waterfall_notes,
     waterfall_text,
 )
-from ggscope.descriptions.groupings import GROUPINGS
 from ggscope.model.selection import By, SpanGroup
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_count, format_duration
@@ -222,7 +223,7 @@ class StepsPane(PaintedView):
             return "\n".join(lines)
         lines = [
             step.key,
-            f"A {ticks_text(step.mean_a, unit)}, B {ticks_text(step.mean_b, unit)}",
+            step_times_text(step, compared.comparison, unit),
             f"change {ticks_text(step.change, unit, signed=True)}",
         ]
         if share := step_share_text(step):
@@ -351,8 +352,8 @@ class DurationsPane(PaintedView):
     def _show(self, histogram: Histogram) -> None:
         self.histogram = histogram
         if self._compared is not None:
-            noun = GROUPINGS[self._compared.comparison.by]
-            text = f"{noun} {histogram.key}: choose another row in Changes."
+            group = group_text(self._compared.comparison.by, histogram.key)
+            text = f"{group}: choose another row in Changes."
             self.controls.message.setText(text)
         self.repaint_picture()
 

@@ -561,14 +561,15 @@ class CompareView(View):
         if trace is None:
             return
         self.result, unit = comparison, trace.clock.unit
+        lines = limits_text(comparison, unit, trace.clock.hz)
+        limits = one_line(" ".join(lines))
         self.model.set_stale(False)
         if not comparison.is_comparable and not self._has_shares(comparison):
             self._forget_shown()
-            self._show_empty(headline(comparison, unit), "")
+            self._show_empty(headline(comparison, unit), limits)
             return
         self._parts.setText(parts_text(comparison, unit))
-        limits = " ".join(limits_text(comparison, unit, trace.clock.hz))
-        self._limits.setText(one_line(limits))
+        self._limits.setText(limits)
         self._show_parts()
         lines = only_text(comparison, with_rows=not comparison.is_comparable)
         only = one_line(" ".join(lines))
