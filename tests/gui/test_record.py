@@ -752,12 +752,16 @@ def test_panes_keep_their_height_when_the_program_ends(run, window, qtbot, trace
         QApplication.processEvents()
         return [part.height() for part in parts]
 
+    # Details shows what the program does now; what limits it stands beside the tabs.
+    line = workspace.summary_bar
+    qtbot.waitUntil(lambda: line.isVisible() and bool(line.text()), timeout=PATIENCE)
     while_it_runs = heights()
     document.run.stop()
     ended(document, qtbot)
     qtbot.waitUntil(lambda: not document.live.is_on, timeout=PATIENCE)
 
     assert heights() == while_it_runs
+    assert not line.isVisible()  # Details shows the summary
     assert pane(document, "table").grid.viewport().height() > 80  # three rows
     assert pane(document, "timeline").height() > 150
     workspace.show_drawer("statistics")

@@ -1,5 +1,6 @@
 """A summary as one object of JSON, for ``ggscope summary --json`` and Python."""
 
+from collections import Counter
 from typing import Any
 
 from ggscope.analysis.summary.bars import bar_text
@@ -76,7 +77,7 @@ def summary_json(
         return None if part is None or not whole else part / whole
 
     counts = zip(Quality, facts.quality.spans.tolist(), strict=True)
-    problems = facts.quality.problems
+    problems = Counter(problem.severity for problem in trace.warnings)
     waits = host_waits_by_lane(trace)
     result: dict[str, Any] = {
         "tokens": {
@@ -158,7 +159,7 @@ def summary_json(
         "never_touched_bytes": facts.never_touched,
         "quality": {
             **{quality.word: n for quality, n in counts},
-            "problems": {one.word: problems.get(one, 0) for one in Severity},
+            "problems": {one.word: problems[one] for one in Severity},
         },
         "bottleneck": {
             "what": bottleneck_name(facts),
