@@ -21,7 +21,7 @@ from ggscope.analysis.workers import add_by_group
 from ggscope.model.ggml.ops import family_of
 from ggscope.model.ggml.types import find_type, type_number
 from ggscope.model.graph import NodeFlag
-from ggscope.model.tables import I64, Array, Quality, quality_of, ranked
+from ggscope.model.tables import I64, Array, Quality, looked_up, quality_of, ranked
 from ggscope.model.tokens import tokens_of
 from ggscope.model.trace import Trace
 
@@ -379,8 +379,7 @@ def _tokens_of(trace: Trace, spans: I64) -> I64:
     order = np.argsort(bars.key, kind="stable")
     keys, n_tokens = bars.key[order], bars.n_tokens[order]
     codes = key[spans].astype(np.int64)
-    at = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
-    return np.where((keys[at] == codes) & (codes >= 0), n_tokens[at], unknown)
+    return np.where(codes >= 0, looked_up(keys, n_tokens, codes), unknown)
 
 
 def _experts_used(
@@ -396,10 +395,7 @@ def _experts_used(
     if text.isdecimal():
         return np.full(len(spans), int(text), np.int64), tokens
     choices, used = choosing(trace), np.zeros(len(spans), np.int64)
-    if not len(choices.spans):
-        return used, tokens
-    at = np.minimum(np.searchsorted(choices.spans, spans), len(choices.spans) - 1)
-    choice = np.where(choices.spans[at] == spans, choices.choice[at], -1)
+    choice = looked_up(choices.spans, choices.choice, spans)
     known = (choice >= 0) & (tokens == 1)
     known[known] &= choices.more[choice[known]] == 0
     used[known] = np.diff(choices.first)[choice[known]]

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I64, Array, Column, Phase, Table
+from ggscope.model.tables import I64, Array, Column, Phase, Table, places_among
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,10 +101,7 @@ class Ubatches:
 
     def rows(self, numbers: Array) -> I64:
         """Return the row of each ubatch, by its number; -1 where there is none."""
-        if not len(self.number):
-            return np.full(len(numbers), -1, np.int64)
-        at = np.minimum(np.searchsorted(self.number, numbers), len(self.number) - 1)
-        return np.where(self.number[at] == numbers, at, -1)
+        return places_among(self.number, numbers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -977,6 +977,22 @@ def taken(column: Array, rows: Array, missing: int = -1) -> I64:
     return np.where(rows >= 0, column[np.maximum(rows, 0)].astype(np.int64), missing)
 
 
+def places_among(ascending: Array, values: Array) -> I64:
+    """Return where each value stands first in an ascending array, -1 nowhere."""
+    if not len(ascending):
+        return np.full(len(values), -1, np.int64)
+    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[at] == values, at, -1)
+
+
+def looked_up(keys: Array, values: Array, sought: Array, missing: int = -1) -> I64:
+    """Return the value of each key that is sought, int64; `missing` where it is none.
+
+    `keys` ascend, and each has the value at its place; of equal keys the first counts.
+    """
+    return taken(values, places_among(keys, sought), missing)
+
+
 def narrow(values: Array, widest: npt.DTypeLike = np.int64) -> Array:
     """Return `values` in the narrowest signed integer dtype that holds them."""
     if not len(values):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ggscope.model.tables import first_places, ranked
+from ggscope.model.tables import first_places, looked_up, places_among, ranked
 
 
 @settings(max_examples=60, deadline=None)
@@ -44,3 +44,19 @@ def test_first_places_are_those_of_unique(codes: list[int]) -> None:
         result = first_places(values.astype(kind))
         assert result[0].tolist() == expected[0].tolist()
         assert result[1].tolist() == expected[1].tolist()
+
+
+@given(
+    st.lists(st.integers(-9, 9)).map(sorted),
+    st.lists(st.integers(-12, 12)),
+)
+def test_values_are_looked_up_by_ascending_keys(
+    keys: list[int], sought: list[int]
+) -> None:
+    first = {key: place for place, key in reversed(list(enumerate(keys)))}
+    columns = np.array(keys, np.int64), np.array(sought, np.int64)
+    values = np.array([3 * key + 100 for key in keys], np.int16)
+    assert places_among(*columns).tolist() == [first.get(key, -1) for key in sought]
+    assert looked_up(columns[0], values, columns[1], -7).tolist() == [
+        3 * key + 100 if key in first else -7 for key in sought
+    ]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from ggscope.analysis.workers import Watcher, chunks
 from ggscope.model.backend_ops import BackendOps
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, looked_up
 from ggscope.model.trace import Trace
 
 _CUT = "…"
@@ -179,10 +179,9 @@ class _Names:
         for rows in chunks(len(spans)):
             entry = of_op[spans.op[rows]]
             if len(pairs):
-                pair = self._pairs(rows)
-                at = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
+                named_entry = looked_up(pairs, entry_of, self._pairs(rows))
                 # A list has names or has none; where both occur the name goes before.
-                entry = np.where(pairs[at] == pair, entry_of[at], entry)
+                entry = np.where(named_entry >= 0, named_entry, entry)
             hit = np.flatnonzero(entry >= 0)
             ids.append(hit + rows.start)
             entries.append(entry[hit])

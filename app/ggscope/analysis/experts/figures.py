@@ -19,7 +19,7 @@ from ggscope.analysis.experts.experts import (
     expert_grid,
 )
 from ggscope.analysis.workers import Watcher
-from ggscope.model.tables import I64, ranges
+from ggscope.model.tables import I64, places_among, ranges
 from ggscope.model.trace import Trace
 
 F64 = npt.NDArray[np.float64]
@@ -154,13 +154,10 @@ def expert_sets(choices: Choices) -> ExpertSets:
     unit, layer = np.divmod(group, n_layers)
     token, previous = order.column[unit], order.before[unit]
     keys = previous * n_layers + layer
-    at = np.minimum(np.searchsorted(group, keys), max(len(group) - 1, 0))
-    is_there = previous >= 0
-    is_there[is_there] = group[at[is_there]] == keys[is_there]
     first = np.append(starts, len(key)).astype(np.int64)
     open_layer, open_token, _ = choices.open_pairs()
     is_whole = ~np.isin(token * n_layers + layer, open_token * n_layers + open_layer)
-    before = np.where(is_there, at, -1)
+    before = np.where(previous >= 0, places_among(group, keys), -1)
     return ExpertSets(
         token, layer, first, expert, before, is_whole, len(np.unique(unit))
     )
@@ -193,8 +190,7 @@ def overlap(choices: Choices, sets: ExpertSets) -> Overlap:
     of_set = np.repeat(np.arange(len(sets)), size)
     key = of_set * n_experts + sets.expert
     keys = sets.before[of_set] * n_experts + sets.expert
-    at = np.minimum(np.searchsorted(key, keys), max(len(key) - 1, 0))
-    is_again = (sets.before[of_set] >= 0) & (key[at] == keys)
+    is_again = (sets.before[of_set] >= 0) & (places_among(key, keys) >= 0)
     n_again = np.bincount(of_set[is_again], minlength=len(sets))
     share = n_again[after] / size[after]
     shape = (len(choices.layers), len(choices.tokens))

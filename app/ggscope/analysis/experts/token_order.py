@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ggscope.model.batches import BatchTokens
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, looked_up
 from ggscope.model.trace import Trace
 
 _MAX_KEY = 1 << 62
@@ -111,9 +111,7 @@ def _by_number(number: Array, row: Array | None, numbers: I64) -> TokenOrder:
 def _only_tokens(tokens: BatchTokens, number: Array) -> I64:
     """Return the tokens of ubatches that hold one, -1 for those of others."""
     ubatch, first, n = np.unique(tokens.ubatch, return_index=True, return_counts=True)
-    at = np.minimum(np.searchsorted(ubatch, number), len(ubatch) - 1)
-    is_one = (ubatch[at] == number) & (n[at] == 1)
-    return np.where(is_one, first[at], -1).astype(np.int64)
+    return looked_up(ubatch, np.where(n == 1, first, -1), number)
 
 
 def _rows_of(tokens: BatchTokens, number: I64, layer: I64, row: Array) -> I64:

@@ -29,7 +29,7 @@ from ggscope.analysis.summary.partial import hidden_ops
 from ggscope.model.ggml.rules import VIEW_OPS
 from ggscope.model.graph import Graph, NodeFlag, first_node
 from ggscope.model.names import normalise
-from ggscope.model.tables import I64, AccessColumns, Space, SpanFlag
+from ggscope.model.tables import I64, AccessColumns, Space, SpanFlag, looked_up
 from ggscope.model.trace import Trace
 
 
@@ -402,14 +402,11 @@ class _Search:
     def _by_flows(self) -> None:
         """Add the dependencies that the trace records between spans of the pass."""
         flows, ops = self._trace.flows, self._ops
-        if not len(flows) or not len(ops.spans):
-            return
         order = np.argsort(ops.spans, kind="stable")
-        ids = ops.spans[order]
-        ends = []
-        for column in (flows.source, flows.target):
-            at = np.minimum(np.searchsorted(ids, column), len(ids) - 1)
-            ends.append(np.where(ids[at] == column, ops.op[order[at]], -1))
+        ends = [
+            looked_up(ops.spans[order], ops.op[order], column)
+            for column in (flows.source, flows.target)
+        ]
         inside = (ends[0] >= 0) & (ends[1] >= 0)
         for source, target in zip(
             ends[0][inside].tolist(), ends[1][inside].tolist(), strict=True

@@ -11,7 +11,7 @@ from ggscope.analysis.reads.shared import op_owners
 from ggscope.analysis.sessions.runs import Runs, runs_of
 from ggscope.analysis.summary.bars import TokenBars, token_bars
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, looked_up
 from ggscope.model.tokens import has_ubatches
 from ggscope.model.trace import Trace
 
@@ -128,11 +128,9 @@ def _made(trace: Trace, key: tuple[str, int]) -> PassOps | NoPass:
         return NoPass.TOO_LONG
     ops = ids[is_owner]
     place: npt.NDArray[np.intp] = np.argsort(ops, kind="stable")
-    at = np.searchsorted(ops[place], owner[ids])
-    at = np.minimum(at, max(len(ops) - 1, 0))
     # The owner may have begun in the pass before; then so did the op.
-    inside = ops[place[at]] == owner[ids] if len(ops) else np.zeros(0, np.bool_)
-    return PassOps(key, ops, ids[inside], place[at[inside]].astype(np.int64))
+    op = looked_up(ops[place], place, owner[ids])
+    return PassOps(key, ops, ids[op >= 0], op[op >= 0])
 
 
 def _members(trace: Trace, key: tuple[str, int]) -> I64:

@@ -31,6 +31,7 @@ from ggscope.model.tables import (
     Space,
     Spans,
     distinct,
+    looked_up,
     ranges,
     schema_of,
 )
@@ -599,8 +600,7 @@ class _UnsizedChoices:
         none = np.zeros(0, np.int64)
         if not len(c.spans) or not len(c.more):
             return _Chosen(is_one, none, none, none, none)
-        at = np.minimum(np.searchsorted(c.spans, ids), len(c.spans) - 1)
-        choice = np.where(c.spans[at] == ids, c.choice[at], -1)
+        choice = looked_up(c.spans, c.choice, ids)
         is_one = (choice >= 0) & ~self.names_experts[self.access_table.entries(ids)]
         places = np.flatnonzero(is_one)
         choice = choice[places]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ggscope.analysis.once import once
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64, Phase, Quality, quality_of
+from ggscope.model.tables import I64, Phase, Quality, looked_up, quality_of
 from ggscope.model.tokens import has_ubatches, token_noun, tokens_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -153,6 +153,4 @@ def _n_tokens(trace: Trace, ids: I64, phase: npt.NDArray[np.int8], noun: str) ->
     if noun == GRAPH_PASS or token is None or not has_ubatches(trace):
         return n
     ubatch, counts = np.unique(trace.batch_tokens.ubatch, return_counts=True)
-    number = token[ids].astype(np.int64)
-    at = np.minimum(np.searchsorted(ubatch, number), len(ubatch) - 1)
-    return np.where(ubatch[at] == number, counts[at], -1).astype(np.int64)
+    return looked_up(ubatch, counts, token[ids].astype(np.int64))

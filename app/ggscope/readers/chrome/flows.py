@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.tables import I64, Bools, Flows, ranked
+from ggscope.model.tables import I64, Bools, Flows, looked_up, ranked
 from ggscope.readers.chrome.events import Events, Mark
 from ggscope.readers.chrome.pairs import ids_of
 from ggscope.readers.common.nesting import Nesting, flows_of
@@ -39,23 +39,14 @@ def launches(events: Events, row: I64, on_device: Bools) -> tuple[I64, I64, int]
     row : the event of each span.
     on_device : whether it runs on a device.
     """
-    correlation = _argument(events, events.correlation, row)
-    external = _argument(events, events.external, row)
+    correlation = looked_up(events.argument_row, events.correlation, row)
+    external = looked_up(events.argument_row, events.external, row)
     source, target = _joined(correlation, ~on_device, on_device)
     is_left = on_device.copy()
     is_left[target] = False
     more = _joined(external, ~on_device & (correlation <= 0), is_left)
     sources = np.concatenate([source, more[0]])
     return sources, np.concatenate([target, more[1]]), len(source)
-
-
-def _argument(events: Events, values: I64, row: I64) -> I64:
-    """Return an argument of each event, -1 none."""
-    rows = events.argument_row
-    if not len(rows):
-        return np.full(len(row), -1, np.int64)
-    at = np.minimum(np.searchsorted(rows, row), len(rows) - 1)
-    return np.where(rows[at] == row, values[at], -1).astype(np.int64)
 
 
 def _joined(number: I64, is_source: Bools, is_target: Bools) -> tuple[I64, I64]:

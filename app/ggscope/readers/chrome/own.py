@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.tables import I64, U16, U32, Array, Bools, Flows, SpanFlag
+from ggscope.model.tables import I64, U16, U32, Array, Bools, Flows, SpanFlag, looked_up
 from ggscope.model.units import Clock
 from ggscope.readers.chrome.events import OF_OPS, Events, is_own
 from ggscope.readers.chrome.pairs import ids_of
@@ -114,10 +114,9 @@ def own_arrows(events: Events, span_row: I64) -> Flows:
 def own_column(events: Events, row: I64, name: str) -> I64:
     """Return what ggscope wrote of each event under a name, -1 none."""
     columns = events.of_ops
-    if not columns or not len(columns["row"]):
+    if not columns:
         return np.full(len(row), -1, np.int64)
-    at = np.minimum(np.searchsorted(columns["row"], row), len(columns["row"]) - 1)
-    return np.where(columns["row"][at] == row, columns[name][at], -1).astype(np.int64)
+    return looked_up(columns["row"], columns[name], row)
 
 
 def columns_of_ops(events: Events, row: I64) -> dict[str, Array]:
@@ -133,12 +132,7 @@ def columns_of_ops(events: Events, row: I64) -> dict[str, Array]:
 def quality_flags(events: Events, row: I64) -> U16:
     """Return the flags of what the file calls derived, estimated or unfinished."""
     result = np.zeros(len(row), np.uint16)
-    if not len(events.argument_row):
-        return result
-    at = np.minimum(
-        np.searchsorted(events.argument_row, row), len(events.argument_row) - 1
-    )
-    text = np.where(events.argument_row[at] == row, events.text[at], -1)
+    text = looked_up(events.argument_row, events.text, row)
     for word, flag in QUALITIES.items():
         if word in events.texts:
             result[text == events.texts.index(word)] |= np.uint16(flag)

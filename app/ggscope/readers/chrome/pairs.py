@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.tables import I64, Array, Bools, SpanFlag, ranked
+from ggscope.model.tables import (
+    I64,
+    Array,
+    Bools,
+    SpanFlag,
+    places_among,
+    ranked,
+    taken,
+)
 from ggscope.readers.chrome.events import Events, Mark
 from ggscope.readers.common.nesting import Intervals, Paired, paired
 
@@ -92,11 +100,8 @@ def beside(events: Events) -> Beside:
 
 def ids_of(events: Events, row: I64) -> tuple[Bools, I64]:
     """Return which events have an id, and the ids, 0 for none."""
-    if not len(events.id_row):
-        return np.zeros(len(row), np.bool_), np.zeros(len(row), np.int64)
-    at = np.minimum(np.searchsorted(events.id_row, row), len(events.id_row) - 1)
-    has_id: Bools = events.id_row[at] == row
-    return has_id, np.where(has_id, events.id[at], 0)
+    at = places_among(events.id_row, row)
+    return at >= 0, taken(events.id, at, 0)
 
 
 def _codes(phases: str) -> Array:

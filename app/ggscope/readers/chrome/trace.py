@@ -19,7 +19,9 @@ from ggscope.model.tables import (
     Bools,
     CounterShape,
     SpanFlag,
+    looked_up,
     narrow,
+    places_among,
     ranked,
 )
 from ggscope.model.trace import LaneKind, OpTable
@@ -330,14 +332,10 @@ class ChromeTrace:
         is_own = self.own is not None and self.own.numbers_spans
         if not len(known) or not (self._streams or is_own):
             return None
-        at = np.minimum(
-            np.searchsorted(events.argument_row[known], row), len(known) - 1
-        )
-        is_stated = events.argument_row[known][at] == row
+        number = looked_up(events.argument_row[known], events.number[known], row)
         if not is_own:
-            is_stated &= np.isin(self.nesting.lane, self._streams)
-        number = np.where(is_stated, events.number[known][at], -1)
-        return narrow(number) if is_stated.any() else None
+            number[~np.isin(self.nesting.lane, self._streams)] = -1
+        return narrow(number) if (number >= 0).any() else None
 
     def _op_names(self, row: I64, name: Array) -> Array:
         """Return the text that names the op: ONNX Runtime has it in the arguments."""
@@ -345,12 +343,10 @@ class ChromeTrace:
         with_text = np.flatnonzero(events.text >= 0)
         if not len(with_text):
             return name
-        rows = events.argument_row[with_text]
-        at = np.minimum(np.searchsorted(rows, row), len(rows) - 1)
-        texts = events.texts
-        is_timed = [i for i, t in enumerate(texts) if t.endswith("_kernel_time")]
-        is_node = (rows[at] == row) & np.isin(name, is_timed)
-        return np.where(is_node, events.text[with_text][at], name)
+        text = looked_up(events.argument_row[with_text], events.text[with_text], row)
+        texts = enumerate(events.texts)
+        is_timed = [i for i, t in texts if t.endswith("_kernel_time")]
+        return np.where((text >= 0) & np.isin(name, is_timed), text, name)
 
     def add_samples(self) -> None:
         """Add the sampled stacks, a lane for each thread."""
@@ -670,10 +666,8 @@ class ChromeTrace:
         events, values = self._events, np.full(len(rows), np.nan)
         if key in events.texts:
             at = np.flatnonzero(events.value_key == events.texts.index(key))
-            place = np.searchsorted(rows, events.value_row[at])
-            place = np.minimum(place, len(rows) - 1)
-            is_mine = rows[place] == events.value_row[at]
-            values[place[is_mine]] = events.value[at[is_mine]]
+            place = places_among(rows, events.value_row[at])
+            values[place[place >= 0]] = events.value[at[place >= 0]]
         return values
 
     def _counter_names(

@@ -21,6 +21,7 @@ from ggscope.model.tables import (
     Flows,
     Space,
     SpanFlag,
+    looked_up,
     narrow,
     ranked,
 )
@@ -368,11 +369,8 @@ class Gathered:
         work_key, work = (np.concatenate(c) for c in zip(*works, strict=True))
         order = np.argsort(call_key, kind="stable")
         call_key, call = call_key[order], call[order]
-        if not len(call_key):
-            return none, none
-        at = np.minimum(np.searchsorted(call_key, work_key), len(call_key) - 1)
-        is_joined = call_key[at] == work_key
-        return call[at[is_joined]], work[is_joined]
+        source = looked_up(call_key, call, work_key)
+        return source[source >= 0], work[source >= 0]
 
 
 def _threads(parts: Sequence[Events]) -> I64:

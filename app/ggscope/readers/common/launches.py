@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ggscope.model.tables import I64, Array, distinct, narrow, ranked
+from ggscope.model.tables import I64, Array, distinct, narrow, places_among, ranked
 from ggscope.readers.common.nesting import Nesting
 
 
@@ -41,8 +41,8 @@ def ranges_around(
     order = np.lexsort((-end[rows], start[rows], lane))
     rows, lane = rows[order], lane[order]
     nesting = Nesting.of(lane.astype(np.int32), start[rows], end[rows])
-    at = np.minimum(np.searchsorted(different, thread), len(different) - 1)
-    is_there = different[at] == thread
+    at = places_among(different, thread)
+    is_there = at >= 0
     ranges = nesting.enclosing(at[is_there], time[is_there])
     result = np.full(len(thread), -1, np.int64)
     result[is_there] = np.where(ranges >= 0, rows[ranges], -1)

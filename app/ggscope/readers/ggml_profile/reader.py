@@ -30,6 +30,7 @@ from ggscope.model.tables import (
     AccessKind,
     FlatAccesses,
     Space,
+    places_among,
 )
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace
 from ggscope.model.units import Clock
@@ -401,8 +402,7 @@ def _splits(graph: I64, split: I64, backend: I32, records: I64) -> tuple[Splits,
         width = int(split.max()) + 2
         known = different[:, 0] * width + different[:, 1]
         key = graph * width + split
-        at = np.minimum(np.searchsorted(known, key), len(known) - 1)
-        of_record = np.where((split >= 0) & (known[at] == key), at, -1)
+        of_record = np.where(split >= 0, places_among(known, key), -1)
     return (
         Splits(
             line=records[first],

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.tables import I64, Bools
+from ggscope.model.tables import I64, Bools, looked_up
 from ggscope.readers.logs.lines import Clock, LogLines
 from ggscope.readers.logs.requests import Figures, Owners
 
@@ -208,7 +208,4 @@ class OrderMoments:
 
     def _begun_before(self, line: I64) -> I64:
         """Return when requests began that are known by the lines of their begin."""
-        if not len(self._lines):
-            return np.zeros(len(line), np.int64)
-        at = np.minimum(np.searchsorted(self._lines, line), len(self._lines) - 1)
-        return np.where(self._lines[at] == line, self._begun[at], 0)
+        return looked_up(self._lines, self._begun, line, 0)

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.tables import I64, Array, Phase, distinct, latest_owner, ranked
+from ggscope.model.tables import (
+    I64,
+    Array,
+    Phase,
+    distinct,
+    latest_owner,
+    looked_up,
+    places_among,
+    ranked,
+)
 
 
 def covering(start: I64, end: I64, points: I64) -> I64:
@@ -219,29 +228,14 @@ class KeyLanes:
 
     def of(self, keys: I64) -> I64:
         """Return the lane of each key; -1 where it has none."""
-        return looked_up(self.lane, find(self.key, keys)).astype(np.int64, copy=False)
-
-
-def looked_up(values: Array, rows: I64) -> Array:
-    """Return ``values[rows]``, -1 where the row is -1."""
-    if not len(values):
-        return np.full(len(rows), -1, np.int8)
-    return np.where(rows >= 0, values[np.maximum(rows, 0)], values.dtype.type(-1))
-
-
-def find(ascending: I64, values: I64) -> I64:
-    """Return where each of some values stands in a strictly ascending array; or -1."""
-    if not len(ascending):
-        return np.full(len(values), -1, np.int64)
-    at = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return np.where(ascending[at] == values, at, -1)
+        return looked_up(self.key, self.lane, keys)
 
 
 def last_before(cmdq: I64, record: I64, dep: I64, before: I64) -> I64:
     """Return the span with ``cmdq == dep`` that comes last before a record; or -1."""
     commands = distinct(cmdq[cmdq >= 0])
     n_records = int(max(record.max(initial=0), before.max(initial=0))) + 1
-    rank, value = find(commands, cmdq), find(commands, dep)
+    rank, value = places_among(commands, cmdq), places_among(commands, dep)
     # Both factors count events, so the product stays far below 2**63.
     place = rank * n_records + record
     order = np.argsort(place)
@@ -259,7 +253,7 @@ def linked(own_key: I64, own_cmdq: I64, key: I64, cmdq: I64) -> I64:
     # Stable sorting is quick where lanes already are in order of command.
     order = np.argsort(place, kind="stable")
     ranked = place[order]
-    engine, command = find(keys, key), find(commands, cmdq)
+    engine, command = places_among(keys, key), places_among(commands, cmdq)
     known = (engine >= 0) & (command >= 0) & (cmdq >= 0)
     codes = np.where(known, engine * len(commands) + command, -1)
     low = np.minimum(np.searchsorted(ranked, codes), len(ranked) - 1)

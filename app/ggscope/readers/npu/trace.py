@@ -26,8 +26,11 @@ from ggscope.model.tables import (
     Space,
     SpanFlag,
     distinct,
+    looked_up,
     narrow,
     no_accesses,
+    places_among,
+    taken,
 )
 from ggscope.model.trace import LaneKind, OpTable, Severity
 from ggscope.model.units import TimeRange, format_share
@@ -42,10 +45,8 @@ from ggscope.readers.npu.intervals import (
     by_lane_and_start,
     covering,
     engine_name,
-    find,
     last_before,
     linked,
-    looked_up,
     most_at_once,
     phase_bands,
     split_at,
@@ -434,8 +435,8 @@ class TraceAssembly:
         order = by_lane_and_start(lane, start)
         start, end = start[order], self._ends(table)[order]
         owner = covering(tokens.start, tokens.end, start)
-        token, phase = looked_up(tokens.index, owner), looked_up(tokens.phase, owner)
-        by_band = looked_up(bands.phase, covering(bands.start, bands.end, start))
+        token, phase = narrow(taken(tokens.index, owner)), taken(tokens.phase, owner)
+        by_band = taken(bands.phase, covering(bands.start, bands.end, start))
         phase = np.where(phase < 0, by_band, phase).astype(np.int8)
         color, record = table.column("color"), table.column("record")[order]
         layer = narrow(table.column("layer")[order])
@@ -593,12 +594,11 @@ class TraceAssembly:
         by_record = np.argsort(engines.record)
         records = engines.record[by_record]
         target_record, dep = table.column("record"), table.column("dep")
-        target = find(records, target_record)
+        target = places_among(records, target_record)
         known = target >= 0
         target_record, dep, target = target_record[known], dep[known], target[known]
         source = last_before(engines.cmdq, engines.record, dep, target_record)
-        by_index = np.where(dep < target_record, find(records, dep), -1)
-        by_index = np.where(by_index >= 0, by_record[np.maximum(by_index, 0)], -1)
+        by_index = np.where(dep < target_record, looked_up(records, by_record, dep), -1)
         source = np.where(source >= 0, source, by_index)
         has_source = source >= 0
         self._builder.flows = Flows(
@@ -626,7 +626,7 @@ class TraceAssembly:
         lane = engines.lanes.of(key)
         if (lane < 0).any():
             lane[lane < 0] = self._builder.add_lane("memory", LaneKind.MEMORY)
-        token = looked_up(tokens.index, covering(tokens.start, tokens.end, time))
+        token = narrow(taken(tokens.index, covering(tokens.start, tokens.end, time)))
         unknown = np.full(len(time), -1, np.int8)
         what = AccessColumns(
             tensor=unknown,
@@ -635,7 +635,7 @@ class TraceAssembly:
             offset=table.column("offset")[order],
             size=table.column("size")[order],
             buffer=unknown,
-            layer=narrow(looked_up(engines.layer, span)),
+            layer=narrow(taken(engines.layer, span)),
             expert=unknown,
             address=table.column("address")[order],
         )

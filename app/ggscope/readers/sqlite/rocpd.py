@@ -9,7 +9,7 @@ both are read. Calls and the work that they launched have one ``stack_id``.
 
 import numpy as np
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, looked_up
 from ggscope.model.units import Clock
 from ggscope.readers.common.gathered import NONE, Series
 from ggscope.readers.common.rocm import (
@@ -192,12 +192,13 @@ class _TableSet:
         if self._tracks and "track_id" in there:
             for column in PLACES:
                 if column not in there:
-                    rows[column] = _looked_up(
-                        self._tracks["id"], self._tracks[column], rows["track_id"]
-                    )
+                    keys, values = self._tracks["id"], self._tracks[column]
+                    rows[column] = looked_up(keys, values, rows["track_id"], NONE)
         for column in ("stack_id", "category_id"):
             rows[column] = (
-                _looked_up(self._events["id"], self._events[column], rows["event_id"])
+                looked_up(
+                    self._events["id"], self._events[column], rows["event_id"], NONE
+                )
                 if self._events
                 else np.full(len(rows["record"]), NONE)
             )
@@ -213,7 +214,7 @@ class _TableSet:
                 self._times = rows["id"], rows["value"]
             else:
                 self._times = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        return _looked_up(*self._times, ids)
+        return looked_up(*self._times, ids, NONE)
 
     def _good(self, name: str, rows: dict[str, I64]) -> dict[str, I64]:
         good = self._into.usable(name, rows["start"], rows["end"])
@@ -288,7 +289,7 @@ class _TableSet:
             ids = np.array(
                 [row[1] if isinstance(row[1], int) else NONE for row in block], np.int64
             )
-            times = _looked_up(event, start, ids)
+            times = looked_up(event, start, ids, NONE)
             for row, time in zip(block, times.tolist(), strict=True):
                 if time != NONE and isinstance(row[3], int | float):
                     values.setdefault(row[2], []).append((time, float(row[3])))
@@ -303,11 +304,3 @@ class _TableSet:
                     np.array([value for _, value in samples], np.float64),
                 )
             )
-
-
-def _looked_up(ids: I64, values: I64, keys: I64) -> I64:
-    """Return the values of ids, which ascend; `NONE` where an id is not there."""
-    if not len(ids):
-        return np.full(len(keys), NONE)
-    at = np.minimum(np.searchsorted(ids, keys), len(ids) - 1)
-    return np.where(ids[at] == keys, values[at], NONE)
