@@ -52,10 +52,7 @@ def compile_library(
     BuildError
         If there is no compiler, or the sources do not compile.
     """
-    texts = {
-        name: f'#include "{FOLDER / name}.c"\n{checks(source)}'
-        for name, source in SOURCES.items()
-    }
+    texts = {name: f'#include "{FOLDER / name}.c"\n{checks(name)}' for name in SOURCES}
     texts["version"] = _VERSION % " ".join([fingerprint(), *sources_digest(FOLDER)])
     fresh = target.with_suffix(".new")
     with tempfile.TemporaryDirectory() as scratch:

@@ -9,8 +9,7 @@ Only the standard library is needed here, as the build imports this file alone.
 """
 
 import ctypes
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -762,372 +761,288 @@ def _out(struct: type[Struct]) -> Any:
     return _pointer(struct.__name__, (), is_const=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What one C file holds for Python.
-
-    Attributes
-    ----------
-    structs : its structures that Python makes.
-    functions : what it exports: the result (None: void), then the arguments.
-    """
-
-    functions: dict[str, tuple[Any, ...]]
-    structs: tuple[type[Struct], ...] = ()
-
-
 _spans = (In.i64, In.i64, In.i32)
 _codes = (In.void, i32, In.void, i32, i64)
 _runs = (_in(ColumnTable), In.i64, i64, i64, *[Out.i64] * 4)
 
-SOURCES = {
-    "calls": Source(
-        {
-            "ggscope_scan_calls": (
-                i64, In.u8, i64, i64, i64, _in(CallRows), _out(TextTable),
-                _out(CallTally),
-            )
-        },
-        (CallRows, TextTable, CallTally),
-    ),
-    "chrome": Source(
-        {
-            "ggscope_chrome_scan": (
-                i64, In.u8, i64, i64, i64, i64, _in(ChromeRows), _out(ChromeValues),
-                _out(TextTable), _out(ListTally), _out(ChromeTally),
-            ),
-            "ggscope_chrome_pair": (
-                i64, i64, In.i32, In.u8, In.i32, Out.i32, Out.i32,
-            ),
-            "ggscope_chrome_nest": (
-                i64, i64, In.i32, In.i64, In.i64, Out.i32, Out.u8,
-            ),
-            "ggscope_chrome_enclosing": (
-                None, i64, In.i32, In.i64, In.i64, In.i32, i64, In.i32, In.i64, In.u8,
-                Out.i32,
-            ),
-        },
-        (ChromeRows, ChromeValues, TextTable, ListTally, ChromeTally),
-    ),
-    "fields": Source(
-        {
-            "ggscope_json_fields": (
-                i64, In.u8, i64, i64, i64, i64, _in(FieldPaths), _in(FieldPaths),
-                _in(FieldRows), Out.i64, _out(ListTally),
-            ),
-            "ggscope_json_member": (i64, In.u8, i64, i64, Out.i64),
-            "ggscope_json_skip": (i64, In.u8, i64, Out.i64),
-            "ggscope_table_rows": (
-                i64, In.u8, i64, i64, _in(TableLayout), _in(TableRows),
-                _out(TextTable), _out(TableTally),
-            ),
-        },
-        (
-            FieldPaths, FieldRows, ListTally, TableLayout, TableRows, TextTable,
-            TableTally,
+SOURCES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "calls": {
+        "ggscope_scan_calls": (
+            i64, In.u8, i64, i64, i64, _in(CallRows), _out(TextTable),
+            _out(CallTally),
+        )
+    },
+    "chrome": {
+        "ggscope_chrome_scan": (
+            i64, In.u8, i64, i64, i64, i64, _in(ChromeRows), _out(ChromeValues),
+            _out(TextTable), _out(ListTally), _out(ChromeTally),
         ),
-    ),
-    "perfetto": Source(
-        {
-            "ggscope_perfetto_scan": (
-                None, In.u8, i64, i64, i64, i64, _out(PerfettoRows),
-                _out(PerfettoValues), _out(PerfettoFlows), _out(PerfettoTracks),
-                _out(PerfettoInterned), _out(PerfettoSnapshots), _out(PerfettoStates),
-                _out(TextTable), *[_out(PerfettoNumbers)] * 4, _out(PerfettoSequences),
-                _out(PerfettoKnown), _out(PerfettoTally),
-            ),
-            "ggscope_perfetto_rehash": (None, _out(PerfettoNumbers)),
-        },
-        (
-            PerfettoRows, PerfettoValues, PerfettoFlows, PerfettoTracks,
-            PerfettoInterned, PerfettoSnapshots, PerfettoStates, TextTable,
-            PerfettoNumbers, PerfettoSequences, PerfettoKnown, PerfettoTally,
+        "ggscope_chrome_pair": (
+            i64, i64, In.i32, In.u8, In.i32, Out.i32, Out.i32,
         ),
-    ),
-    "export": Source(
-        {
-            "ggscope_export_tracks": (
-                i64, i64, In.i64, In.i64, _in(ExportSpace), Out.i32,
-            ),
-            "ggscope_export_nest": (
-                i64, i64, In.i32, In.i64, In.i64, Out.i32, Out.i64, Out.i64,
-            ),
-            "ggscope_export_json": (
-                i64, _in(ExportRows), _in(ExportTexts), _in(ExportTexts), i64, i64,
-                Out.u8, Out.i64,
-            ),
-            "ggscope_export_packets": (
-                i64, _in(ExportRows), i64, i64, _out(ExportStack), i64, Out.u8, Out.i64,
-            ),
-            "ggscope_export_stacks": (
-                i64, i64, In.i32, In.i64, In.i64, In.i32, In.i32, In.u8, In.i32,
-                _out(ExportStacks), Out.i32, Out.i32,
-            ),
-        },
-        (ExportTexts, ExportRows, ExportSpace, ExportStack, ExportStacks),
-    ),
-    "storage": Source(
-        {
-            "ggscope_scan_storage": (
-                i64, In.u8, i64, i64, i64, _in(IoLayout), _in(IoRows), _out(TextTable),
-                _out(IoTally),
-            ),
-            "ggscope_storage_places": (
-                i64, In.i64, In.i64, i64, Out.i64, i64, Out.i32,
-            ),
-        },
-        (IoRows, IoLayout, IoTally, TextTable),
-    ),
-    "stacks": Source(
-        {
-            "ggscope_stacks_rehash_pairs": (None, _out(StackPairs)),
-            "ggscope_stacks_rehash_texts": (None, _out(TextArena)),
-            "ggscope_stacks_put": (
-                i64, _out(StackPairs), In.i32, In.i64, i64, Out.i32,
-            ),
-            "ggscope_stacks_spans": (
-                None, In.i32, In.i32, In.u8, i64, i64, _out(StackWalk), Out.i32,
-                Out.i32, Out.i32,
-            ),
-            "ggscope_stacks_perf": (
-                None, In.u8, i64, i64, _out(TextArena), _out(StackPairs),
-                _out(StackPairs), _out(StackRows), Out.i32, _out(StackTally),
-            ),
-            "ggscope_stacks_folded": (
-                None, In.u8, i64, i64, _out(TextArena), _out(StackPairs),
-                _out(StackPairs), _out(StackRows), _out(StackTally),
-            ),
-        },
-        (StackPairs, TextArena, StackRows, StackTally, StackWalk),
-    ),
-    "logs": Source(
-        {
-            "ggscope_scan_log": (
-                i64, In.u8, i64, i64, i64, _in(LogRows), _out(LogTally),
-            ),
-            "ggscope_log_lines_done": (i64, In.u8, i64, i64),
-            "ggscope_number_tasks": (
-                i64, In.i64, In.i64, i64, u64, Out.i32, i64, Out.i64, Out.i64,
-            ),
-        },
-        (LogRows, LogTally),
-    ),
-    "ops": Source(
-        {
-            "ggscope_scan_ops": (
-                i64, In.u8, i64, i64, i64, _in(OpRows), _out(TextArena), _out(OpTally),
-            )
-        },
-        (OpRows, TextArena, OpTally),
-    ),
-    "machine": Source(
-        {
-            "ggscope_machine_read": (u64, In.u64, i64),
-            "ggscope_machine_multiply_add": (None, Out.f32, i64),
-        },
-    ),
-    "columns": Source(
-        {
-            "ggscope_columns": (
-                None, _in(Row), i64, In.i64, i64, Out.f64, Out.i32, Out.i64, Out.i64,
-                Out.i64, Out.i64, In.i64, Out.u16, Out.i64, Out.i32, Out.i64, i64, i64,
-            ),
-            "ggscope_columns_waits": (None, _in(Row), i64, Out.i64),
-        },
-        (Row,),
-    ),
-    "points": Source(
-        {
-            "ggscope_points_draw": (
-                None, In.f32, i64, i64, In.f64, i64, i64, f64, Out.u64,
-            ),
-            "ggscope_points_resolve": (None, In.u64, i64, In.u32, Out.u32),
-        },
-    ),
-    "texels": Source(
-        {
-            "ggscope_texels": (
-                None, _in(ColumnTable), In.i64, i64, *[In.u32] * 4, i64, f64, In.u8,
-                u64, i32, Out.u32,
-            ),
-            "ggscope_texels_weights": (
-                None, _in(ColumnTable), In.i64, i64, i64, Out.u8,
-            ),
-            "ggscope_texels_levels": (None, In.f64, i64, i64, i64, Out.u16),
-            "ggscope_texels_steps": (
-                None, In.i32, In.i32, i64, i32, i32, u64, Out.u32,
-            ),
-            "ggscope_texels_stacks": (
-                None, _in(ColumnTable), _in(StackLook), In.i64, i64, In.i64, In.u8,
-                In.u32, Out.u32, Out.u32, i64,
-            ),
-            "ggscope_texels_filled": (i64, *_runs),
-            "ggscope_texels_empty": (i64, *_runs),
-        },
-        (ColumnTable, StackLook),
-    ),
-    "rows": Source(
-        {
-            "ggscope_rows_are_sorted": (i32, In.i64, In.i64, i64),
-            "ggscope_rows_prefix": (None, In.i64, In.i64, i64, Out.i64),
-            "ggscope_rows_depths": (i32, i64, In.i32, In.i64, In.i64, Out.i32),
-            "ggscope_rows_kept": (
-                None, In.i64, In.i64, In.u8, i64, Out.u32, Out.i64,
-            ),
-            "ggscope_rows_longest": (
-                None, In.i64, In.i64, i64, In.i64, i64, In.i64, In.i64, Out.i64,
-            ),
-            "ggscope_rows_sums": (
-                None, In.i64, In.i64, In.void, i32, In.u16, In.u8, i64, i64, i64, i64,
-                Out.i64, Out.u32, Out.i64,
-            ),
-        },
-    ),
-    "codes": Source(
-        {
-            "ggscope_codes_seen": (None, In.void, i32, i64, Out.u8),
-            "ggscope_codes_count": (None, *_codes, Out.i64),
-            "ggscope_codes_place": (None, *_codes, i64, Out.i64, In.i64, Out.i32),
-            "ggscope_codes_map": (None, In.void, i32, i64, In.u16, Out.void, i32),
-            "ggscope_codes_arrange": (
-                None, In.u16, In.i32, i64, i64, Out.i64, Out.i32, i64,
-            ),
-        },
-    ),
-    "merge": Source(
-        {
-            "ggscope_merge_runs": (i64, *_spans, i64, i64, Out.i64),
-            "ggscope_merge_order": (None, *_spans, In.i64, i64, Out.i32),
-            "ggscope_merge_flatten": (
-                i64, *_spans, In.i64, i64, Out.i64, Out.i64, Out.i32,
-            ),
-        },
-    ),
-    "heat": Source(
-        {
-            "ggscope_heat_sums": (
-                None, In.void, i32, i64, In.i64, i64, *[In.i64] * 3, i64, i32, Out.u64,
-                Out.i64,
-            ),
-            "ggscope_heat_spread": (
-                None, In.i64, In.i64, i64, i64, *[In.i64] * 3, i64, i32, Out.i64,
-            ),
-        },
-    ),
-    "reuse": Source(
-        {
-            "ggscope_reuse_distances": (
-                None, In.i32, i64, In.i64, i64, i64, *[Out.i64] * 5,
-            ),
-            "ggscope_reuse_next": (None, In.i32, i64, i64, Out.i64, Out.i64),
-            "ggscope_reuse_optimum": (
-                None, In.i32, In.i64, i64, i64, In.i64, i64, i64, i64, *[Out.i64] * 3,
-            ),
-            "ggscope_reuse_ahead": (
-                None, In.i32, i64, In.i64, i64, In.i64, i64, i64, *[Out.i64] * 4,
-            ),
-        },
-    ),
-    "statistics": Source(
-        {
-            "ggscope_statistics_count": (None, _in(Selection), i64, i64, _in(Figures)),
-            "ggscope_statistics_cross": (
-                None, _in(Selection), _in(Selection), i64, i64, Out.i64,
-            ),
-            "ggscope_statistics_bucket": (None, In.i64, i64, i32, Out.i64),
-            "ggscope_statistics_find": (
-                None, In.u32, i64, i32, i64, In.i64, Out.i64, Out.i64,
-            ),
-            "ggscope_statistics_collect": (
-                None, _in(Selection), i64, i64, In.u32, i64, Out.i64, In.i64, Out.i64,
-            ),
-            "ggscope_statistics_sort": (None, Out.i64, In.i64, i64),
-            "ggscope_statistics_reach": (
-                None, _in(Selection), i64, i64, i32, Out.i64,
-            ),
-            "ggscope_statistics_meets": (i32, _in(Selection), In.void, i32, i64, i64),
-            "ggscope_statistics_turns": (
-                i64, In.i64, In.i64, Out.i64, Out.i64, i64, i64, Out.u8,
-            ),
-            "ggscope_statistics_cover": (
-                i64, _in(Selection), _in(Order), i64, Out.i64, Out.i64,
-            ),
-            "ggscope_statistics_share": (
-                i64, _in(Selection), _in(Order), i64, In.i64, i64, _out(Moment),
-                Out.i64, Out.i64,
-            ),
-            "ggscope_statistics_pass": (
-                None, _out(Moment), i64, In.i64, i64, In.i64, i64, Out.i64,
-            ),
-            "ggscope_statistics_qualities": (i32, _in(Selection), i64, i64),
-            "ggscope_statistics_own": (
-                i32, _in(Selection), i64, i64,
-                _pointer("Open", _DTYPES["int64_t"], is_const=False), i64, Out.i64,
-            ),
-        },
-        (Selection, Plain, Figures, Order, Moment, Open),
-    ),
-    "json_elements": Source(
-        {
-            "ggscope_json_elements": (
-                i64, In.u8, i64, i64, i64, Out.i64, Out.i64, Out.i64,
-            )
-        }
-    ),
-    "json_repeats": Source({"ggscope_json_repeats": (i64, In.u8, i64, Out.i64)}),
-    "ggmlviz": Source(
-        {
-            "ggscope_ggmlviz_take": (i32, _out(Intake), i64),
-            "ggscope_ggmlviz_fill": (None, Out.i32, i64, In.u64, i64),
-            "ggscope_ggmlviz_pair": (i64, _out(Pairing), i64, i64),
-            "ggscope_ggmlviz_live": (i64, _in(Pairing)),
-            "ggscope_ggmlviz_move": (None, _out(Pairing), Out.i32, i64),
-            "ggscope_ggmlviz_finish": (
-                None, _in(Pairing), In.i64, i64, Out.i32, i64, i64, Out.i64, Out.i64,
-                Out.u8,
-            ),
-        },
-        (Field, Intake, Pairing),
-    ),
-    "npu": Source(
-        {
-            "ggscope_npu_scan": (
-                None, In.u8, i64, i32, i32, _out(EventRows), _out(TextArena),
-            ),
-        },
-        (EventRows, TextArena),
-    ),
-    "ring": Source(
-        {
-            "ggscope_ring_spans": (
-                None, In.u8, i64, _in(RingFacts), _in(RingSpans),
-            ),
-        },
-        (RingFacts, RingSpans),
-    ),
-    "tensor": Source(
-        {
-            "ggscope_tensor_scan": (
-                i64, i32, i64, i64, Out.u64, i64, _in(RecordForm), _in(RecordColumns),
-                _out(RecordPatterns), Out.i64, _out(RecordTally),
-            ),
-            "ggscope_tensor_order": (
-                i32, In.u16, i64, i64, In.u16, Out.i64, In.i64, Out.i32,
-            ),
-            "ggscope_tensor_gather": (i32, In.void, i64, In.i32, i64, Out.void, i64),
-        },
-        (RecordForm, RecordColumns, RecordTally, RecordPatterns),
-    ),
+        "ggscope_chrome_nest": (
+            i64, i64, In.i32, In.i64, In.i64, Out.i32, Out.u8,
+        ),
+        "ggscope_chrome_enclosing": (
+            None, i64, In.i32, In.i64, In.i64, In.i32, i64, In.i32, In.i64, In.u8,
+            Out.i32,
+        ),
+    },
+    "fields": {
+        "ggscope_json_fields": (
+            i64, In.u8, i64, i64, i64, i64, _in(FieldPaths), _in(FieldPaths),
+            _in(FieldRows), Out.i64, _out(ListTally),
+        ),
+        "ggscope_json_member": (i64, In.u8, i64, i64, Out.i64),
+        "ggscope_json_skip": (i64, In.u8, i64, Out.i64),
+        "ggscope_table_rows": (
+            i64, In.u8, i64, i64, _in(TableLayout), _in(TableRows),
+            _out(TextTable), _out(TableTally),
+        ),
+    },
+    "perfetto": {
+        "ggscope_perfetto_scan": (
+            None, In.u8, i64, i64, i64, i64, _out(PerfettoRows),
+            _out(PerfettoValues), _out(PerfettoFlows), _out(PerfettoTracks),
+            _out(PerfettoInterned), _out(PerfettoSnapshots), _out(PerfettoStates),
+            _out(TextTable), *[_out(PerfettoNumbers)] * 4, _out(PerfettoSequences),
+            _out(PerfettoKnown), _out(PerfettoTally),
+        ),
+        "ggscope_perfetto_rehash": (None, _out(PerfettoNumbers)),
+    },
+    "export": {
+        "ggscope_export_tracks": (
+            i64, i64, In.i64, In.i64, _in(ExportSpace), Out.i32,
+        ),
+        "ggscope_export_nest": (
+            i64, i64, In.i32, In.i64, In.i64, Out.i32, Out.i64, Out.i64,
+        ),
+        "ggscope_export_json": (
+            i64, _in(ExportRows), _in(ExportTexts), _in(ExportTexts), i64, i64,
+            Out.u8, Out.i64,
+        ),
+        "ggscope_export_packets": (
+            i64, _in(ExportRows), i64, i64, _out(ExportStack), i64, Out.u8, Out.i64,
+        ),
+        "ggscope_export_stacks": (
+            i64, i64, In.i32, In.i64, In.i64, In.i32, In.i32, In.u8, In.i32,
+            _out(ExportStacks), Out.i32, Out.i32,
+        ),
+    },
+    "storage": {
+        "ggscope_scan_storage": (
+            i64, In.u8, i64, i64, i64, _in(IoLayout), _in(IoRows), _out(TextTable),
+            _out(IoTally),
+        ),
+        "ggscope_storage_places": (
+            i64, In.i64, In.i64, i64, Out.i64, i64, Out.i32,
+        ),
+    },
+    "stacks": {
+        "ggscope_stacks_rehash_pairs": (None, _out(StackPairs)),
+        "ggscope_stacks_rehash_texts": (None, _out(TextArena)),
+        "ggscope_stacks_put": (
+            i64, _out(StackPairs), In.i32, In.i64, i64, Out.i32,
+        ),
+        "ggscope_stacks_spans": (
+            None, In.i32, In.i32, In.u8, i64, i64, _out(StackWalk), Out.i32,
+            Out.i32, Out.i32,
+        ),
+        "ggscope_stacks_perf": (
+            None, In.u8, i64, i64, _out(TextArena), _out(StackPairs),
+            _out(StackPairs), _out(StackRows), Out.i32, _out(StackTally),
+        ),
+        "ggscope_stacks_folded": (
+            None, In.u8, i64, i64, _out(TextArena), _out(StackPairs),
+            _out(StackPairs), _out(StackRows), _out(StackTally),
+        ),
+    },
+    "logs": {
+        "ggscope_scan_log": (
+            i64, In.u8, i64, i64, i64, _in(LogRows), _out(LogTally),
+        ),
+        "ggscope_log_lines_done": (i64, In.u8, i64, i64),
+        "ggscope_number_tasks": (
+            i64, In.i64, In.i64, i64, u64, Out.i32, i64, Out.i64, Out.i64,
+        ),
+    },
+    "ops": {
+        "ggscope_scan_ops": (
+            i64, In.u8, i64, i64, i64, _in(OpRows), _out(TextArena), _out(OpTally),
+        )
+    },
+    "machine": {
+        "ggscope_machine_read": (u64, In.u64, i64),
+        "ggscope_machine_multiply_add": (None, Out.f32, i64),
+    },
+    "columns": {
+        "ggscope_columns": (
+            None, _in(Row), i64, In.i64, i64, Out.f64, Out.i32, Out.i64, Out.i64,
+            Out.i64, Out.i64, In.i64, Out.u16, Out.i64, Out.i32, Out.i64, i64, i64,
+        ),
+        "ggscope_columns_waits": (None, _in(Row), i64, Out.i64),
+    },
+    "points": {
+        "ggscope_points_draw": (
+            None, In.f32, i64, i64, In.f64, i64, i64, f64, Out.u64,
+        ),
+        "ggscope_points_resolve": (None, In.u64, i64, In.u32, Out.u32),
+    },
+    "texels": {
+        "ggscope_texels": (
+            None, _in(ColumnTable), In.i64, i64, *[In.u32] * 4, i64, f64, In.u8,
+            u64, i32, Out.u32,
+        ),
+        "ggscope_texels_weights": (
+            None, _in(ColumnTable), In.i64, i64, i64, Out.u8,
+        ),
+        "ggscope_texels_levels": (None, In.f64, i64, i64, i64, Out.u16),
+        "ggscope_texels_steps": (
+            None, In.i32, In.i32, i64, i32, i32, u64, Out.u32,
+        ),
+        "ggscope_texels_stacks": (
+            None, _in(ColumnTable), _in(StackLook), In.i64, i64, In.i64, In.u8,
+            In.u32, Out.u32, Out.u32, i64,
+        ),
+        "ggscope_texels_filled": (i64, *_runs),
+        "ggscope_texels_empty": (i64, *_runs),
+    },
+    "rows": {
+        "ggscope_rows_are_sorted": (i32, In.i64, In.i64, i64),
+        "ggscope_rows_prefix": (None, In.i64, In.i64, i64, Out.i64),
+        "ggscope_rows_depths": (i32, i64, In.i32, In.i64, In.i64, Out.i32),
+        "ggscope_rows_kept": (
+            None, In.i64, In.i64, In.u8, i64, Out.u32, Out.i64,
+        ),
+        "ggscope_rows_longest": (
+            None, In.i64, In.i64, i64, In.i64, i64, In.i64, In.i64, Out.i64,
+        ),
+        "ggscope_rows_sums": (
+            None, In.i64, In.i64, In.void, i32, In.u16, In.u8, i64, i64, i64, i64,
+            Out.i64, Out.u32, Out.i64,
+        ),
+    },
+    "codes": {
+        "ggscope_codes_seen": (None, In.void, i32, i64, Out.u8),
+        "ggscope_codes_count": (None, *_codes, Out.i64),
+        "ggscope_codes_place": (None, *_codes, i64, Out.i64, In.i64, Out.i32),
+        "ggscope_codes_map": (None, In.void, i32, i64, In.u16, Out.void, i32),
+        "ggscope_codes_arrange": (
+            None, In.u16, In.i32, i64, i64, Out.i64, Out.i32, i64,
+        ),
+    },
+    "merge": {
+        "ggscope_merge_runs": (i64, *_spans, i64, i64, Out.i64),
+        "ggscope_merge_order": (None, *_spans, In.i64, i64, Out.i32),
+        "ggscope_merge_flatten": (
+            i64, *_spans, In.i64, i64, Out.i64, Out.i64, Out.i32,
+        ),
+    },
+    "heat": {
+        "ggscope_heat_sums": (
+            None, In.void, i32, i64, In.i64, i64, *[In.i64] * 3, i64, i32, Out.u64,
+            Out.i64,
+        ),
+        "ggscope_heat_spread": (
+            None, In.i64, In.i64, i64, i64, *[In.i64] * 3, i64, i32, Out.i64,
+        ),
+    },
+    "reuse": {
+        "ggscope_reuse_distances": (
+            None, In.i32, i64, In.i64, i64, i64, *[Out.i64] * 5,
+        ),
+        "ggscope_reuse_next": (None, In.i32, i64, i64, Out.i64, Out.i64),
+        "ggscope_reuse_optimum": (
+            None, In.i32, In.i64, i64, i64, In.i64, i64, i64, i64, *[Out.i64] * 3,
+        ),
+        "ggscope_reuse_ahead": (
+            None, In.i32, i64, In.i64, i64, In.i64, i64, i64, *[Out.i64] * 4,
+        ),
+    },
+    "statistics": {
+        "ggscope_statistics_count": (None, _in(Selection), i64, i64, _in(Figures)),
+        "ggscope_statistics_cross": (
+            None, _in(Selection), _in(Selection), i64, i64, Out.i64,
+        ),
+        "ggscope_statistics_bucket": (None, In.i64, i64, i32, Out.i64),
+        "ggscope_statistics_find": (
+            None, In.u32, i64, i32, i64, In.i64, Out.i64, Out.i64,
+        ),
+        "ggscope_statistics_collect": (
+            None, _in(Selection), i64, i64, In.u32, i64, Out.i64, In.i64, Out.i64,
+        ),
+        "ggscope_statistics_sort": (None, Out.i64, In.i64, i64),
+        "ggscope_statistics_reach": (
+            None, _in(Selection), i64, i64, i32, Out.i64,
+        ),
+        "ggscope_statistics_meets": (i32, _in(Selection), In.void, i32, i64, i64),
+        "ggscope_statistics_turns": (
+            i64, In.i64, In.i64, Out.i64, Out.i64, i64, i64, Out.u8,
+        ),
+        "ggscope_statistics_cover": (
+            i64, _in(Selection), _in(Order), i64, Out.i64, Out.i64,
+        ),
+        "ggscope_statistics_share": (
+            i64, _in(Selection), _in(Order), i64, In.i64, i64, _out(Moment),
+            Out.i64, Out.i64,
+        ),
+        "ggscope_statistics_pass": (
+            None, _out(Moment), i64, In.i64, i64, In.i64, i64, Out.i64,
+        ),
+        "ggscope_statistics_qualities": (i32, _in(Selection), i64, i64),
+        "ggscope_statistics_own": (
+            i32, _in(Selection), i64, i64,
+            _pointer("Open", _DTYPES["int64_t"], is_const=False), i64, Out.i64,
+        ),
+    },
+    "json_elements": {
+        "ggscope_json_elements": (
+            i64, In.u8, i64, i64, i64, Out.i64, Out.i64, Out.i64,
+        )
+    },
+    "json_repeats": {"ggscope_json_repeats": (i64, In.u8, i64, Out.i64)},
+    "ggmlviz": {
+        "ggscope_ggmlviz_take": (i32, _out(Intake), i64),
+        "ggscope_ggmlviz_fill": (None, Out.i32, i64, In.u64, i64),
+        "ggscope_ggmlviz_pair": (i64, _out(Pairing), i64, i64),
+        "ggscope_ggmlviz_live": (i64, _in(Pairing)),
+        "ggscope_ggmlviz_move": (None, _out(Pairing), Out.i32, i64),
+        "ggscope_ggmlviz_finish": (
+            None, _in(Pairing), In.i64, i64, Out.i32, i64, i64, Out.i64, Out.i64,
+            Out.u8,
+        ),
+    },
+    "npu": {
+        "ggscope_npu_scan": (
+            None, In.u8, i64, i32, i32, _out(EventRows), _out(TextArena),
+        ),
+    },
+    "ring": {
+        "ggscope_ring_spans": (
+            None, In.u8, i64, _in(RingFacts), _in(RingSpans),
+        ),
+    },
+    "tensor": {
+        "ggscope_tensor_scan": (
+            i64, i32, i64, i64, Out.u64, i64, _in(RecordForm), _in(RecordColumns),
+            _out(RecordPatterns), Out.i64, _out(RecordTally),
+        ),
+        "ggscope_tensor_order": (
+            i32, In.u16, i64, i64, In.u16, Out.i64, In.i64, Out.i32,
+        ),
+        "ggscope_tensor_gather": (i32, In.void, i64, In.i32, i64, Out.void, i64),
+    },
 }  # fmt: skip
-"""The C files beside this one, by name."""
+"""The functions of each C file beside this one: result (None: void) and arguments."""
 
 
-def checks(source: Source) -> str:
+def checks(source: str) -> str:
     """Return C code that does not compile behind a source that is something else."""
-    lines = ["#include <stddef.h>"]
-    for struct in source.structs:
+    lines, functions = ["#include <stddef.h>"], SOURCES[source]
+    known = {struct.__name__: struct for struct in Struct.__subclasses__()}
+    for struct in _structs((k for kinds in functions.values() for k in kinds), known):
         lines += _struct_checks(struct)
-    for name, (result, *arguments) in source.functions.items():
+    for name, (result, *arguments) in functions.items():
         types = ", ".join(_c_type(kind) for kind in arguments)
         returned = "void" if result is None else _c_type(result)
         lines.append(f"{returned} {name}({types});")
@@ -1136,7 +1051,7 @@ def checks(source: Source) -> str:
 
 def fingerprint() -> str:
     """Return a digest of all that is declared here."""
-    text = "".join(f"{name}\n{checks(source)}" for name, source in SOURCES.items())
+    text = "".join(f"{name}\n{checks(name)}" for name in SOURCES)
     return str(sha256(text.encode()).hexdigest()[:16])
 
 
@@ -1149,6 +1064,19 @@ def sources_digest(folder: Path) -> list[str]:
     for path in paths:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return [digest.hexdigest()[:16]]
+
+
+def _structs(
+    kinds: Iterable[Any], known: dict[str, type[Struct]]
+) -> dict[type[Struct], None]:
+    """Return the structures that pointers lead to, also by way of others."""
+    there: dict[type[Struct], None] = {}
+    for kind in kinds:
+        struct = known.get(getattr(kind, "target", ""))
+        if struct is not None and struct not in there:
+            fields: Any = struct._fields_
+            there |= {struct: None} | _structs((of for _, of in fields), known)
+    return there
 
 
 def _struct_checks(struct: type[Struct]) -> Iterator[str]:

@@ -43,8 +43,8 @@ def library() -> ctypes.CDLL:
         raise NativeError(
             f"the compiled part of ggscope ({path}) is older or newer than the program."
         )
-    for source in SOURCES.values():
-        for name, (result, *arguments) in source.functions.items():
+    for functions in SOURCES.values():
+        for name, (result, *arguments) in functions.items():
             function = getattr(loaded, name)
             function.restype, function.argtypes = result, arguments
     return loaded

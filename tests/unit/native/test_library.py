@@ -27,10 +27,10 @@ except BuildError as error:
 
 
 def test_every_exported_function_is_declared_where_it_stands() -> None:
-    for name, source in SOURCES.items():
+    for name, functions in SOURCES.items():
         text = (FOLDER / f"{name}.c").read_text()
         assert set(re.findall(r"^EXPORT .*?(ggscope_\w+)\(", text, re.M)) == set(
-            source.functions
+            functions
         )
     assert {path.stem for path in FOLDER.glob("*.c")} == set(SOURCES)
 
