@@ -6,7 +6,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
 from ggscope.readers.api import Estimate, Head, ReadContext, Sniff
 from ggscope.readers.backend_ops import INFO
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.op_lines import Kind, OpLines, scan_op_lines, scan_op_text
 from ggscope.readers.common.op_listing import (
     listing_of,
@@ -73,7 +73,7 @@ def _trace(
     if not pending:
         warn_of_lines(builder, lines)
         warn_of_others(builder, lines)
-    info = trace_info(
-        INFO, source, len(listing.ops), summary={"events": op_events(lines)}
-    )
-    return builder.snapshot(info, pending, read_until=0 if pending else None)
+    return file_trace(
+        builder, INFO, source, len(listing.ops), op_events(lines),
+        pending=pending, read_until=0 if pending else None,
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.bench import INFO
 from ggscope.readers.bench.forms import Row, form_of, rows_of
-from ggscope.readers.common.file_facts import refuse_larger, trace_info
+from ggscope.readers.common.file_facts import file_trace, refuse_larger
 from ggscope.readers.source import Source
 
 _MAX_BYTES = 512 << 20
@@ -76,16 +76,10 @@ class BenchReader:
         columns = {key: tuple(row.get(key) for row in rows) for key in keys}
         builder.bench = BenchRuns(columns, len(rows), form)
         events = {"runs": len(rows), "repetitions": builder.bench.n_repetitions}
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                len(rows),
-                version=form,
-                producer=_about(rows),
-                summary={"events": events},
-            )
-        )
+        return file_trace(
+            builder, INFO, source, len(rows), events, version=form,
+            producer=_about(rows),
+        )  # fmt: skip
 
 
 def _warn(builder: TraceBuilder, form: str, broken: list[int], odd: list[int]) -> None:

@@ -51,7 +51,7 @@ from ggscope.readers.common.csv_rows import (
     table_estimate,
     warn_of_strays,
 )
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.source import Source
 
 Columns = dict[str, npt.NDArray[np.generic]]
@@ -139,16 +139,10 @@ class BigMoeReader:
         builder = TraceBuilder()
         facts = form.build(builder, columns)
         _warn(builder, n_bad, has_open_end=blocks.has_open_end)
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                n,
-                version=form.id,
-                producer=_facts(head, source) | facts,
-                summary={"events": {"rows": n}},
-            )
-        )
+        return file_trace(
+            builder, INFO, source, n, {"rows": n}, version=form.id,
+            producer=_facts(head, source) | facts,
+        )  # fmt: skip
 
 
 def _warn(builder: TraceBuilder, n_bad: int, *, has_open_end: bool) -> None:

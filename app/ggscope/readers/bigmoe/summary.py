@@ -12,7 +12,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import Phase, SpanFlag
 from ggscope.model.trace import LaneKind, Trace
 from ggscope.readers.bigmoe import INFO
-from ggscope.readers.common.file_facts import refuse_larger, trace_info
+from ggscope.readers.common.file_facts import file_trace, refuse_larger
 from ggscope.readers.source import Source
 
 _MAX_BYTES = 1 << 20
@@ -74,13 +74,7 @@ def summary_trace(source: Source) -> Trace:
             flags=np.full(len(names), _DERIVED, np.uint16),
             phase=np.array(phases, np.int8),
         )
-    return builder.snapshot(
-        trace_info(
-            INFO,
-            source,
-            len(facts),
-            version="summary",
-            producer=facts,
-            summary={"events": {"rows": len(facts)}},
-        )
+    n = len(facts)
+    return file_trace(
+        builder, INFO, source, n, {"rows": n}, version="summary", producer=facts
     )

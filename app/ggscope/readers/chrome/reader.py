@@ -24,13 +24,13 @@ from ggscope.readers.chrome.events import (
 )
 from ggscope.readers.chrome.samples import samples_of
 from ggscope.readers.chrome.trace import ChromeTrace
-from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.nesting_problems import (
     warn_of_limits,
     warn_of_nesting,
     warn_of_pairs,
 )
-from ggscope.readers.common.objects import ObjectRecords
+from ggscope.readers.common.objects import object_fields
 from ggscope.readers.common.packed_text import (
     packed_estimate,
     remedy_of_packing,
@@ -39,6 +39,7 @@ from ggscope.readers.common.packed_text import (
     warn_of_packing,
     zstd_reader,
 )
+from ggscope.readers.common.placed_records import PlacedRecords
 from ggscope.readers.common.stacks import warn_of_depth
 from ggscope.readers.source import Source
 
@@ -150,23 +151,18 @@ def _trace(
     arrows = made.add_arrows()
     if not pending:
         _warn(builder, events, made, arrows.n_loose, n_series)
-        note_change(
-            builder, source.change(), f"{events.n_events:,} events", source.size
-        )
-    builder.records = ObjectRecords(read, events.offset, "event", ("args",))
-    info = trace_info(
-        INFO,
-        source,
-        events.n_events,
-        version=str(events.facts.get("schemaVersion", "")),
-        producer=_producer(events, made),
-        summary={"events": events.counts()},
+    builder.records = PlacedRecords(
+        read, events.offset, "event", object_fields(("args",))
     )
     until = None
     if pending:
         shown = events.of("X", "B", "E")
         until = int(events.time[shown].max(initial=made.origin)) - made.origin
-    return builder.snapshot(info, pending, read_until=until)
+    return file_trace(
+        builder, INFO, source, events.n_events, events.counts(), noun="events",
+        version=str(events.facts.get("schemaVersion", "")),
+        producer=_producer(events, made), pending=pending, read_until=until,
+    )  # fmt: skip
 
 
 def _clock(events: Events, origin: int) -> Clock:

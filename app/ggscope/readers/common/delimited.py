@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.errors import ReadError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import F64, I64, U8, Array
-from ggscope.model.trace import RecordView, Severity
+from ggscope.model.trace import Severity
 from ggscope.model.units import format_counted
 from ggscope.native.declared import TableLayout, TableRows, TableTally
 from ggscope.native.library import library
@@ -30,6 +29,7 @@ from ggscope.readers.common.packed_text import (
     check_memory,
     warn_of_packing,
 )
+from ggscope.readers.common.placed_records import Field
 from ggscope.readers.common.text_blocks import TextSlots
 from ggscope.readers.common.text_cursor import ScanStatus
 from ggscope.readers.snapshots import SnapshotScheduler
@@ -42,8 +42,6 @@ _FIRST_BYTES = 1 << 20
 """Of the first block, for an early picture."""
 _MEMORY_BLOCKS = 32
 _HEADER_BYTES = 32 << 10
-_RECORD_BYTES = 64 << 10
-_SHOWN_CHARS = 4096
 _MAX_FIELDS = 4096
 
 
@@ -322,42 +320,18 @@ def _fields_of(line: str, delimiter: str) -> list[str]:
         return []
 
 
-class RowRecords:
-    """Gives back single rows of a table, with all their columns.
+def row_fields(header: Header) -> Callable[[bytes], tuple[int, list[Field]]]:
+    """Return what makes fields of the row that some bytes begin with."""
 
-    Parameters
-    ----------
-    read : returns bytes of the text by (offset, length).
-    offset : where each row begins.
-    """
-
-    def __init__(
-        self, header: Header, read: Callable[[int, int], bytes], offset: I64
-    ) -> None:
-        self._header, self._read, self._offset = header, read, offset
-
-    def view(self, record: int) -> RecordView:
-        """Return a row by its number.
-
-        Raises
-        ------
-        ReadError
-            If it is gone.
-        """
-        if not 0 <= record < len(self._offset):
-            raise ReadError(f"there is no row {record:,}.")
-        offset = int(self._offset[record])
-        data = self._read(offset, _RECORD_BYTES)
-        text = data.decode("utf-8", "replace")
-        values = _fields_of(text, self._header.delimiter)
-        if len(values) != len(self._header.names):
-            raise ReadError(
-                f"row {record:,} is no longer at byte {offset:,}.",
-                hint="Reload the file.",
-            )
-        fields = tuple(
-            (name, value.strip()[:_SHOWN_CHARS], -1, 0)
-            for name, value in zip(self._header.names, values, strict=True)
+    def fields(data: bytes) -> tuple[int, list[Field]]:
+        values = _fields_of(data.decode("utf-8", "replace"), header.delimiter)
+        if len(values) != len(header.names):
+            return 0, []
+        shown = [
+            (name, value.strip(), -1, 0)
+            for name, value in zip(header.names, values, strict=True)
             if value.strip()
-        )
-        return RecordView(offset, data.partition(b"\n")[0][:_SHOWN_CHARS], fields)
+        ]
+        return len(data.partition(b"\n")[0]), shown
+
+    return fields

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ggscope.errors import LimitExceededError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.trace import DeclaredMetric, Severity, TraceInfo
+from ggscope.model.trace import DeclaredMetric, Severity, Trace, TraceInfo
 from ggscope.readers.api import ReaderInfo
 from ggscope.readers.source import CHANGES, Change, Source
 
@@ -32,6 +32,39 @@ def trace_info(
         stated=stated,
         modified_ns=source.modified_ns,
     )
+
+
+def file_trace(
+    builder: TraceBuilder,
+    reader: ReaderInfo,
+    source: Source,
+    n_records: int,
+    events: Mapping[str, object],
+    *,
+    noun: str = "",
+    version: str = "",
+    producer: Mapping[str, str] | None = None,
+    pending: frozenset[str] = frozenset(),
+    read_until: int | None = None,
+) -> Trace:
+    """Return what a builder holds as the trace of one file.
+
+    Parameters
+    ----------
+    events : how many records there are of each kind.
+    noun : what the records are called where a change of the file is noted: at the end,
+        not while more is `pending`; "" = not here.
+    version, producer : see `TraceInfo`.
+    pending, read_until : see `TraceBuilder.snapshot`.
+    """
+    if noun and not pending:
+        loaded = f"{n_records:,} {noun}"
+        note_change(builder, source.change(), loaded, source.size)
+    summary = {"events": dict(events)}
+    info = trace_info(
+        reader, source, n_records, version=version, producer=producer, summary=summary
+    )
+    return builder.snapshot(info, pending, read_until=read_until)
 
 
 def refuse_larger(source: Source, limit: int, hint: str) -> None:

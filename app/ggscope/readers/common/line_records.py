@@ -12,12 +12,21 @@ from ggscope.readers.source import read_at
 _RECORD_BYTES = 4096
 
 
+def line_view(path: Path, record: int, offset: int) -> RecordView:
+    """Return the line that begins at an offset, as much of it as is shown."""
+    data = read_at(path, offset, _RECORD_BYTES).partition(b"\n")[0]
+    text = data.decode("utf-8", "replace")
+    fields = (("line", f"{record + 1:,}", -1, 0), ("text", text, 0, len(data)))
+    return RecordView(offset, data, fields)
+
+
 class LineRecords:
     """Reads single lines of a text trace.
 
     Parameters
     ----------
-    line, offset : int64[n], numbers of the lines from 0, ascending, and their bytes.
+    line, offset : int64[n], numbers of the lines from 0, ascending, and their bytes;
+        of a line that is there several times the first counts.
     """
 
     def __init__(self, path: Path, line: I64, offset: I64) -> None:
@@ -35,11 +44,4 @@ class LineRecords:
         row = int(np.searchsorted(self._line, record))
         if row >= len(self._line) or self._line[row] != record:
             raise ReadError(f"line {record + 1:,} is not an event.")
-        offset = int(self._offset[row])
-        data = read_at(self._path, offset, _RECORD_BYTES).partition(b"\n")[0]
-        text = data.decode("utf-8", "replace")
-        return RecordView(
-            offset,
-            data,
-            (("line", f"{record + 1:,}", -1, 0), ("text", text, 0, len(data))),
-        )
+        return line_view(self._path, record, int(self._offset[row]))

@@ -7,23 +7,18 @@ from enum import IntEnum
 
 import numpy as np
 
-from ggscope.errors import ReadError
-from ggscope.model.tables import F64, I64, U8, Array, narrow
-from ggscope.model.trace import RecordView
+from ggscope.model.tables import F64, I64, U8, Array
 from ggscope.native.declared import FieldPaths, FieldRows, ListTally
 from ggscope.native.library import library
 from ggscope.readers.chunked import ChunkedTable
 from ggscope.readers.common.gathered import NONE
 from ggscope.readers.common.packed_text import LONGEST
+from ggscope.readers.common.placed_records import Field
 from ggscope.readers.common.text_cursor import ScanStatus, TextCursor, string_of
 
 _CAPACITY = 1 << 15
 _DEPTH = 4
 """Keys of a path, at most."""
-_RECORD_BYTES = 64 << 10
-_SHOWN_BYTES = 4096
-_MAX_FIELDS = 200
-_OFFSET_STEP = 32
 
 
 class Kind(IntEnum):
@@ -227,80 +222,19 @@ def _paths(fields: Fields) -> FieldPaths:
     )
 
 
-class Offsets:
-    """Places in a text, one for each record, in some two bytes where they ascend.
-
-    One in 32 is held whole, the others by how far they lie behind it.
-
-    Parameters
-    ----------
-    offset : int[n], not negative.
-    """
-
-    def __init__(self, offset: Array) -> None:
-        self._whole = offset[::_OFFSET_STEP].astype(np.int64)
-        behind = offset.astype(np.int64)
-        behind -= np.repeat(self._whole, _OFFSET_STEP)[: len(offset)]
-        self._behind = narrow(behind)
-
-    def __len__(self) -> int:
-        return len(self._behind)
-
-    def __getitem__(self, record: int) -> int:
-        """Return the place of a record, 0 up to the number of them."""
-        return int(self._whole[record // _OFFSET_STEP]) + int(self._behind[record])
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that they take, bytes."""
-        return self._whole.nbytes + self._behind.nbytes
-
-
-class ObjectRecords:
-    """Gives back single objects of a text, with all their fields.
+def object_fields(
+    opened: tuple[str, ...] | None = None,
+) -> Callable[[bytes], tuple[int, list[Field]]]:
+    """Return what makes fields of the object that some bytes begin with.
 
     Parameters
     ----------
-    read : returns bytes of the text by (offset, length).
-    offset : where each object begins.
-    noun : what an object is called.
     opened : keys whose objects are shown field by field; None: all.
     """
-
-    def __init__(
-        self,
-        read: Callable[[int, int], bytes],
-        offset: Array,
-        noun: str,
-        opened: tuple[str, ...] | None = None,
-    ) -> None:
-        self._read, self._offset, self._noun = read, Offsets(offset), noun
-        self._opened = opened
-
-    def view(self, record: int) -> RecordView:
-        """Return an object by its number.
-
-        Raises
-        ------
-        ReadError
-            If it is gone.
-        """
-        if not 0 <= record < len(self._offset):
-            raise ReadError(f"there is no {self._noun} {record:,}.")
-        offset = self._offset[record]
-        data = self._read(offset, _RECORD_BYTES)
-        length, fields = _fields(data, self._opened)
-        if not fields:
-            raise ReadError(
-                f"{self._noun} {record:,} is no longer at byte {offset:,}.",
-                hint="Reload the file.",
-            )
-        return RecordView(offset, data[: min(length, _SHOWN_BYTES)], tuple(fields))
+    return lambda data: _fields(data, opened)
 
 
-def _fields(
-    data: bytes, opened: tuple[str, ...] | None
-) -> tuple[int, list[tuple[str, str, int, int]]]:
+def _fields(data: bytes, opened: tuple[str, ...] | None) -> tuple[int, list[Field]]:
     """Return the length of the object that begins here, and its fields."""
     text = data.decode("utf-8", "replace")
     try:
@@ -308,23 +242,21 @@ def _fields(
     except (ValueError, RecursionError):
         if not data.startswith(b"{"):
             return 0, []
-        return len(data), [("text", text[:_SHOWN_BYTES], 0, len(data))]
+        return len(data), [("text", text, 0, len(data))]
     if not isinstance(value, dict):
         return 0, []
-    fields = list(_shown_fields(value, opened, ""))
-    return len(text[:end].encode()), fields[:_MAX_FIELDS]
+    return len(text[:end].encode()), list(_shown_fields(value, opened, ""))
 
 
 def _shown_fields(
     value: dict[str, object], opened: tuple[str, ...] | None, path: str
-) -> Iterator[tuple[str, str, int, int]]:
+) -> Iterator[Field]:
     for key, content in value.items():
         name = f"{path}{key}"
         is_open = opened is None or (not path and key in opened)
         if isinstance(content, dict) and is_open and name.count(" · ") < _DEPTH:
             yield from _shown_fields(content, opened, f"{name} · ")
         elif isinstance(content, str):
-            yield name, content[:_SHOWN_BYTES], -1, 0
+            yield name, content, -1, 0
         else:
-            shown = json.dumps(content, ensure_ascii=False)[:_SHOWN_BYTES]
-            yield name, shown, -1, 0
+            yield name, json.dumps(content, ensure_ascii=False), -1, 0

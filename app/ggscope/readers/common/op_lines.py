@@ -7,33 +7,31 @@ Sources of the lines, in ggml: ``ggml_backend_sched_print_assignments`` of
 
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ggscope.errors import ReadError
-from ggscope.model.tables import I32, I64, U8, Array
-from ggscope.model.trace import RecordView
+from ggscope.model.tables import I32, I64, U8
 from ggscope.native.declared import OpRows, OpTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.line_table import Columns, LineForm, LineTable
 from ggscope.readers.common.text_arena import Texts
 from ggscope.readers.common.text_blocks import line_blocks
-from ggscope.readers.source import Source, read_at
+from ggscope.readers.source import Source
 
 TEXTS, VALUES = 5, 4
-_CAPACITY = 1 << 16
-_ROW_BYTES = 24
-"""A row has about so many bytes of a line at least."""
-_RECORD_BYTES = 4096
 _LINE_ROWS, _TEXT_BYTES = 64, 256
 """Of a line at most, as in ``ops.c``."""
-_DTYPES = {
-    "line": np.int64, "offset": np.int64, "length": np.int32, "time": np.int64,
-    "kind": np.uint8, "text": np.int32, "value": np.int64,
-}  # fmt: skip
-_WIDTHS = {"text": TEXTS, "value": VALUES}
+_FORM = LineForm(
+    {
+        "line": np.int64, "offset": np.int64, "length": np.int32, "time": np.int64,
+        "kind": np.uint8, "text": np.int32, "value": np.int64,
+    },
+    row_bytes=24,
+    widths={"text": TEXTS, "value": VALUES},
+    counts=("n_lines", "n_broken", "n_other"),
+    firsts=("first_broken",),
+)  # fmt: skip
 
 
 class Kind(IntEnum):
@@ -99,78 +97,6 @@ class OpLines:
         return np.flatnonzero(np.isin(self.kind, kinds)).astype(np.int64)
 
 
-class _Scan:
-    """Puts the rows of blocks one behind the other."""
-
-    def __init__(self) -> None:
-        self._parts: list[dict[str, Array]] = []
-        self._numbers: dict[bytes, int] = {}
-        self._tally = OpTally()
-        self._n_lines = self._n_broken = self._n_other = 0
-        self._first_broken = -1
-
-    def add(self, offset: int, data: U8, *, is_last: bool) -> None:
-        """Add the rows of a block of whole lines."""
-        capacity = min(len(data) // _ROW_BYTES + 4 * _LINE_ROWS, _CAPACITY)
-        n_texts = capacity + 2 * _LINE_ROWS * TEXTS
-        size = 2 * len(data) + 4 * _LINE_ROWS * TEXTS * _TEXT_BYTES
-        tally, done = self._tally, 0
-        while done < len(data):
-            rest = data[done:]
-            columns = {name: _column(name, capacity) for name in _DTYPES}
-            texts = Texts(n_texts, size)
-            n = library().ggscope_scan_ops(
-                rest, len(rest), int(is_last), capacity, OpRows(**_flat(columns)),
-                texts.table, tally,
-            )  # fmt: skip
-            if not tally.consumed:  # a block without a line end
-                tally.consumed, tally.n_lines = len(rest), 0
-            rows = {name: column[:n].copy() for name, column in columns.items()}
-            rows["line"] += self._n_lines
-            rows["offset"] += offset + done
-            rows["text"] = self._renumbered(rows["text"], texts)
-            self._parts.append(rows)
-            if tally.first_broken >= 0 and self._first_broken < 0:
-                self._first_broken = tally.first_broken + self._n_lines
-            self._n_lines += tally.n_lines
-            self._n_broken += tally.n_broken
-            self._n_other += tally.n_other
-            done += tally.consumed
-
-    def _renumbered(self, text: I32, texts: Texts) -> I32:
-        """Return numbers of texts that count over all blocks."""
-        numbers = self._numbers
-        table = [numbers.setdefault(word, len(numbers)) for word in texts]
-        return np.array([*table, -1], np.int32)[text]
-
-    def lines(self) -> OpLines:
-        """Return all rows."""
-        columns: dict[str, Any] = {
-            name: np.concatenate(
-                [_column(name, 0), *(part.pop(name) for part in self._parts)]
-            )
-            for name in _DTYPES
-        }
-        texts = tuple(text.decode("utf-8", "replace") for text in self._numbers)
-        return OpLines(
-            **columns,
-            texts=texts,
-            n_lines=self._n_lines,
-            n_broken=self._n_broken,
-            n_other=self._n_other,
-            first_broken=self._first_broken,
-        )
-
-
-def _column(name: str, n: int) -> Array:
-    shape = (n, _WIDTHS[name]) if name in _WIDTHS else n
-    return np.empty(shape, _DTYPES[name])
-
-
-def _flat(columns: dict[str, Array]) -> dict[str, Array]:
-    return {name: column.reshape(-1) for name, column in columns.items()}
-
-
 def scan_op_lines(source: Source, context: ReadContext) -> OpLines:
     """Return what the lines of a file state about ops.
 
@@ -184,48 +110,47 @@ def scan_op_lines(source: Source, context: ReadContext) -> OpLines:
     Cancelled
         If that was asked for.
     """
-    scan = _Scan()
+    table, scan = LineTable(_FORM), _OpScan()
     for offset, block, is_last in line_blocks(source):
         context.progress(offset, source.size)
-        scan.add(offset, block, is_last=is_last)
-    return scan.lines()
+        table.add(offset, scan.rows(block, is_last))
+    return scan.lines(table)
 
 
 def scan_op_text(data: bytes) -> OpLines:
     """Return what the lines of a text, whose last may be cut, state about ops."""
-    scan = _Scan()
-    scan.add(0, np.frombuffer(data, np.uint8), is_last=True)
-    return scan.lines()
+    scan = _OpScan()
+    return scan.lines(scan.rows(np.frombuffer(data, np.uint8), is_last=True))
 
 
-class OpLineRecords:
-    """Gives back single lines."""
+class _OpScan:
+    """Scans blocks of a file one after the other: lists and texts go on in the next."""
 
-    def __init__(self, path: Path, lines: OpLines) -> None:
-        self._path = path
-        # Rows of a line lie one behind the other.
-        is_first = np.ones(len(lines), np.bool_)
-        is_first[1:] = lines.line[1:] != lines.line[:-1]
-        self._line = lines.line[is_first]
-        self._offset = lines.offset[is_first]
-        self._length = lines.length[is_first]
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._tally = OpTally()
 
-    def view(self, record: int) -> RecordView:
-        """Return a line by its number, from 0.
+    def rows(self, data: U8, is_last: bool) -> LineTable:
+        """Return the rows of a block of whole lines."""
+        block, tally, numbers = LineTable(_FORM), self._tally, self._numbers
 
-        Raises
-        ------
-        ReadError
-            If it is gone, or is about no op.
-        """
-        row = int(np.searchsorted(self._line, record))
-        if row >= len(self._line) or self._line[row] != record:
-            raise ReadError(f"line {record + 1:,} is not kept.")
-        offset = int(self._offset[row])
-        data = read_at(self._path, offset, min(int(self._length[row]), _RECORD_BYTES))
-        text = data.decode("utf-8", "replace")
-        return RecordView(
-            offset,
-            data,
-            (("line", f"{record + 1:,}", -1, 0), ("text", text, 0, len(data))),
-        )
+        def scan(rest: U8, capacity: int, columns: Columns, _: object) -> int:
+            n_bytes = 2 * len(rest) + 4 * _LINE_ROWS * TEXTS * _TEXT_BYTES
+            texts = Texts(capacity + 2 * _LINE_ROWS * TEXTS, n_bytes)
+            flat = {name: column.reshape(-1) for name, column in columns.items()}
+            n: int = library().ggscope_scan_ops(
+                rest, len(rest), int(is_last), capacity, OpRows(**flat), texts.table,
+                tally,
+            )  # fmt: skip
+            # Numbers that count over all blocks.
+            moved = [numbers.setdefault(text, len(numbers)) for text in texts]
+            columns["text"][:n] = np.array([*moved, -1], np.int32)[columns["text"][:n]]
+            return n
+
+        block.scan(data, scan, tally)
+        return block
+
+    def lines(self, table: LineTable) -> OpLines:
+        """Return the rows of a table with their texts."""
+        texts = tuple(text.decode("utf-8", "replace") for text in self._numbers)
+        return OpLines(**table.fields(), texts=texts)

@@ -8,10 +8,11 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock
 from ggscope.readers.api import ReadContext, ReaderInfo
-from ggscope.readers.common.delimited import DelimitedTable, RowRecords
-from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.delimited import DelimitedTable, row_fields
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.gathered import Gathered
 from ggscope.readers.common.packed_text import text_of
+from ggscope.readers.common.placed_records import PlacedRecords
 from ggscope.readers.source import Source
 
 _SPANS = frozenset({"spans"})
@@ -42,11 +43,10 @@ def gathered_trace(
     builder.clock = Clock.of_stamps(origin)
     if is_last:
         gathered.warn_of_times()
-        note_change(builder, source.change(), f"{n_records:,} records", source.size)
-    info = trace_info(
-        reader, source, n_records, producer=producer, summary={"events": dict(counts)}
-    )
-    return builder.snapshot(info, frozenset() if is_last else _SPANS)
+    return file_trace(
+        builder, reader, source, n_records, counts, noun="records",
+        producer=producer, pending=frozenset() if is_last else _SPANS,
+    )  # fmt: skip
 
 
 def table_trace(
@@ -73,8 +73,8 @@ def table_trace(
 
     def made(*, is_last: bool) -> Trace | None:
         gathered = gather()
-        gathered.builder.records = RowRecords(
-            table.header, text.opener(), table.offsets()
+        gathered.builder.records = PlacedRecords(
+            text.opener(), table.offsets(), "row", row_fields(table.header)
         )
         if is_last:
             table.warn(gathered.builder)
@@ -128,7 +128,4 @@ def totals_trace(
         remedy=times,
     )
     table.warn(builder)
-    note_change(builder, source.change(), f"{len(table):,} rows", source.size)
-    return builder.snapshot(
-        trace_info(reader, source, len(table), summary={"events": counts()})
-    )
+    return file_trace(builder, reader, source, len(table), counts(), noun="rows")

@@ -12,7 +12,7 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.line_records import LineRecords
 from ggscope.readers.common.text_blocks import lines_estimate, whole_lines
 from ggscope.readers.cuda import INFO, UNIT
@@ -105,12 +105,8 @@ def _trace(
         note_problems(calls.builder, lines, lines.notes, calls.sums)
     forms = np.unique(lines.form).tolist()
     calls.builder.records = LineRecords(source.path, lines.line, lines.offset)
-    info = trace_info(
-        INFO,
-        source,
-        lines.n_lines,
+    return file_trace(
+        calls.builder, INFO, source, lines.n_lines, calls.sums.events(lines),
         producer={"written by": "; ".join(WRITERS[Form(f)] for f in forms)},
-        summary={"events": calls.sums.events(lines)},
-    )
-    until = calls.until if pending else None
-    return calls.builder.snapshot(info, pending, read_until=until)
+        pending=pending, read_until=calls.until if pending else None,
+    )  # fmt: skip

@@ -37,7 +37,7 @@ from ggscope.readers.common.csv_rows import (
     table_estimate,
     warn_of_open_end,
 )
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.experts import INFO
 from ggscope.readers.source import Source
 
@@ -152,15 +152,10 @@ class MoeCsvReader:
             table.routing(), expert_bytes=_expert_bytes(source, layout)
         )
         table.note(builder)
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                table.n_rows,
-                producer=_facts(source, layout) | table.facts(),
-                summary={"events": {"rows": table.n_rows}},
-            )
-        )
+        return file_trace(
+            builder, INFO, source, table.n_rows, {"rows": table.n_rows},
+            producer=_facts(source, layout) | table.facts(),
+        )  # fmt: skip
 
 
 def _facts(source: Source, layout: TableColumns) -> dict[str, str]:

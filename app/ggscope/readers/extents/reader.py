@@ -10,7 +10,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.storage import Extents, IoRequests, Storage, StorageFile
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import refuse_larger, trace_info
+from ggscope.readers.common.file_facts import file_trace, refuse_larger
 from ggscope.readers.extents import INFO
 from ggscope.readers.source import Source
 
@@ -73,15 +73,10 @@ class ExtentsReader:
         n = sum(len(made.first) for made in parser.files)
         builder.storage = Storage(IoRequests.blank(), files)
         _warn(builder, parser, text)
-        return builder.snapshot(
-            trace_info(
-                INFO,
-                source,
-                n,
-                producer={"written by": "filefrag"},
-                summary={"events": {"files": len(files), "extents": n}},
-            )
-        )
+        return file_trace(
+            builder, INFO, source, n, {"files": len(files), "extents": n},
+            producer={"written by": "filefrag"},
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

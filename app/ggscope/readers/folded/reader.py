@@ -10,7 +10,7 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock, Unit
 from ggscope.readers.api import BOM, NOT_MINE, Estimate, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import note_change, note_open_end, trace_info
+from ggscope.readers.common.file_facts import file_trace, note_open_end
 from ggscope.readers.common.line_records import LineRecords
 from ggscope.readers.common.stack_text import (
     Form,
@@ -124,11 +124,8 @@ def _trace(
     builder.records = LineRecords(source.path, row, lines.offset)
     _warn(builder, lines, not context.options.get(UNIT))
     note_open_end(builder, source)
-    note_change(builder, source.change(), f"{len(lines):,} stacks", source.size)
-    info = trace_info(
-        INFO, source, len(lines), summary={"events": {"stacks": len(lines)}}
-    )
-    return builder.snapshot(info)
+    n = len(lines)
+    return file_trace(builder, INFO, source, n, {"stacks": n}, noun="stacks")
 
 
 def weights(lines: SampleLines, unit: str) -> tuple[I64, Unit]:

@@ -35,7 +35,7 @@ from ggscope.model.tables import (
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace
 from ggscope.model.units import Clock
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import refuse_larger, trace_info
+from ggscope.readers.common.file_facts import file_trace, refuse_larger
 from ggscope.readers.common.json_cursor import outer_keys
 from ggscope.readers.common.json_walk import (
     JsonRoot,
@@ -111,16 +111,10 @@ class GgmlProfileReader:
         events = {"ops": records.n_ops, "copies": n - records.n_ops}
         if len(functions):
             events["functions"] = len(functions)
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                n,
-                version=str(integer_of(walked.facts.get("version")) or ""),
-                producer=backends.facts(),
-                summary={"events": events},
-            )
-        )
+        return file_trace(
+            builder, INFO, source, n, events, producer=backends.facts(),
+            version=str(integer_of(walked.facts.get("version")) or ""),
+        )  # fmt: skip
 
 
 def _warn(

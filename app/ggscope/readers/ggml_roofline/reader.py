@@ -19,7 +19,7 @@ from ggscope.model.names import parse
 from ggscope.model.tables import SpanFlag
 from ggscope.model.trace import LaneKind, OpTable, Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import refuse_larger, trace_info
+from ggscope.readers.common.file_facts import file_trace, refuse_larger
 from ggscope.readers.common.json_cursor import outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault, walk_root
 from ggscope.readers.ggml_roofline import INFO
@@ -73,15 +73,7 @@ class GgmlRooflineReader:
         producer = {}
         if isinstance(device := walked.facts.get("device"), str) and device:
             producer["device"] = device[:_MAX_NAME]
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                n,
-                producer=producer,
-                summary={"events": {"rows": n}},
-            )
-        )
+        return file_trace(builder, INFO, source, n, {"rows": n}, producer=producer)
 
 
 def _warn(builder: TraceBuilder, rows: "_Rows") -> None:

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Trace
 from ggscope.model.units import Clock
 from ggscope.readers.api import Estimate, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
+from ggscope.readers.common.line_records import LineRecords
 from ggscope.readers.common.npu_profile import NpuLanes
 from ggscope.readers.common.op_lines import (
     Kind,
-    OpLineRecords,
     OpLines,
     scan_op_lines,
     scan_op_text,
@@ -83,19 +85,17 @@ def _trace(
     lanes = NpuLanes(builder, lines)
     builder.clock = Clock() if lanes.hz else Clock("cycle")
     builder.backend_ops = lanes.add(listing_of(lines))
-    builder.records = OpLineRecords(source.path, lines)
+    # Rows of a line lie one behind the other.
+    first = np.flatnonzero(np.diff(lines.line, prepend=-1))
+    builder.records = LineRecords(source.path, lines.line[first], lines.offset[first])
     if not pending:
         warn_of_lines(builder, lines)
         warn_of_others(builder, lines)
     clock = {"NPU clock": f"{lanes.hz / 1e6:,.1f} MHz"} if lanes.hz else {}
-    info = trace_info(
-        INFO,
-        source,
-        len(lines.rows(*_KINDS)),
-        producer=clock,
-        summary={"events": op_events(lines)},
-    )
-    trace = builder.snapshot(info, pending)
+    trace = file_trace(
+        builder, INFO, source, len(lines.rows(*_KINDS)), op_events(lines),
+        producer=clock, pending=pending,
+    )  # fmt: skip
     if not pending:
         return trace
     # Lines are in the order in which ops began.

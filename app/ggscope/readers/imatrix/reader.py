@@ -20,7 +20,7 @@ from ggscope.model.importance import Importance
 from ggscope.model.tensors import Tensors
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import refuse_larger, trace_info
+from ggscope.readers.common.file_facts import file_trace, refuse_larger
 from ggscope.readers.common.gguf_header import (
     IS_IMATRIX,
     GgufHeader,
@@ -87,16 +87,10 @@ class ImatrixReader:
         chunks = entries.chunks if entries.chunks >= 0 else None
         events = {"entries": len(entries.names), "chunks": chunks}
         producer = {"dataset": ", ".join(entries.datasets)} if entries.datasets else {}
-        return builder.snapshot(
-            trace_info(
-                self.info,
-                source,
-                len(entries.names),
-                version=entries.form,
-                producer=producer,
-                summary={"events": events},
-            )
-        )
+        return file_trace(
+            builder, INFO, source, len(entries.names), events,
+            version=entries.form, producer=producer,
+        )  # fmt: skip
 
 
 def _tensors(builder: TraceBuilder, importance: Importance) -> Tensors:

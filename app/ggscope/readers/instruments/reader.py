@@ -10,12 +10,7 @@ from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock, Unit
 from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import (
-    note_change,
-    note_open_end,
-    refuse_larger,
-    trace_info,
-)
+from ggscope.readers.common.file_facts import file_trace, note_open_end, refuse_larger
 from ggscope.readers.common.line_records import LineRecords
 from ggscope.readers.common.stacks import (
     MAX_FRAMES,
@@ -76,9 +71,7 @@ class InstrumentsReader:
         tree.add(builder, source)
         note_open_end(builder, source)
         n = len(tree.nodes)
-        note_change(builder, source.change(), f"{n:,} rows", source.size)
-        info = trace_info(INFO, source, n, summary={"events": {"rows": n}})
-        return builder.snapshot(info)
+        return file_trace(builder, INFO, source, n, {"rows": n}, noun="rows")
 
 
 class _Tree:

@@ -14,7 +14,7 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.npu_profile import NpuLanes
 from ggscope.readers.common.op_lines import Kind as OpKind
 from ggscope.readers.common.op_lines import OpLines, scan_op_lines
@@ -151,14 +151,10 @@ def _trace(
         _add_op_lists(builder, listed, log.program_start)
         events |= op_events(listed)
     builder.records = log.records(source.path)
-    info = trace_info(
-        INFO,
-        source,
-        log.n_lines,
-        producer=log.facts.facts,
-        summary={"events": events},
-    )
-    return builder.snapshot(info, pending, read_until=log.until if pending else None)
+    return file_trace(
+        builder, INFO, source, log.n_lines, events, producer=log.facts.facts,
+        pending=pending, read_until=log.until if pending else None,
+    )  # fmt: skip
 
 
 def _add_op_lists(builder: TraceBuilder, listed: OpLines, origin: int | None) -> None:

@@ -13,6 +13,7 @@ from ggscope.errors import ReadError
 from ggscope.model.growing import Growing
 from ggscope.model.tables import I64
 from ggscope.model.trace import RecordView
+from ggscope.readers.common.line_records import line_view
 from ggscope.readers.common.text_blocks import LONGEST_LINE
 from ggscope.readers.logs.lines import scan_text
 from ggscope.readers.source import read_at
@@ -21,7 +22,7 @@ _STRETCH = 1 << 14
 _LONGEST_PREFIX = 512
 """Bytes between the begin of a line and its message."""
 _RECORD_BYTES = 4096
-"""Of a line that are read."""
+"""Of a line, looked at before more of it."""
 
 
 class LineOffsets:
@@ -86,14 +87,7 @@ class LogRecords:
         n = min(offset, _LONGEST_PREFIX)
         before = read_at(self._path, offset - n, n)
         offset -= len(before) - (max(before.rfind(b"\n"), before.rfind(b"\r")) + 1)
-        data = read_at(self._path, offset, _RECORD_BYTES)
-        data = data.partition(b"\n")[0]
-        text = data.decode("utf-8", "replace")
-        return RecordView(
-            offset,
-            data,
-            (("line", f"{record + 1:,}", -1, 0), ("text", text, 0, len(data))),
-        )
+        return line_view(self._path, record, offset)
 
     def _place(self, record: int) -> int | None:
         """Return where the message of a line begins; None where it is unknown."""

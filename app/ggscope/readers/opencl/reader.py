@@ -36,7 +36,7 @@ from ggscope.readers.common.csv_rows import (
     table_estimate,
     warn_of_strays,
 )
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.opencl import INFO
 from ggscope.readers.source import Source
 
@@ -85,10 +85,8 @@ class OpenclReader:
         builder = TraceBuilder()
         kernels.add_to(builder)
         _warn(builder, kernels.n_bad, has_open_end=blocks.has_open_end)
-        events = {"rows": len(kernels)}
-        return builder.snapshot(
-            trace_info(self.info, source, len(kernels), summary={"events": events})
-        )
+        n = len(kernels)
+        return file_trace(builder, INFO, source, n, {"rows": n})
 
 
 def _rows_at(data: bytes) -> int | None:

@@ -1,16 +1,17 @@
 """Reader of what perf script prints: a lane of stacks for each thread and event."""
 
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
-from ggscope.errors import CorruptError, ReadError
+from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I64, SpanFlag
-from ggscope.model.trace import RecordView, Severity, Trace
+from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock, format_duration
 from ggscope.readers.api import NOT_MINE, Estimate, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import note_change, note_open_end, trace_info
+from ggscope.readers.common.file_facts import file_trace, note_open_end
+from ggscope.readers.common.placed_records import Field, PlacedRecords
 from ggscope.readers.common.stack_text import (
     Form,
     SampleLines,
@@ -38,9 +39,6 @@ from ggscope.readers.snapshots import SnapshotScheduler
 from ggscope.readers.source import Source, read_at
 
 _HEADER_BYTES = 64 << 10
-_RECORD_BYTES = 64 << 10
-_SHOWN_BYTES = 4096
-_MAX_FIELDS = 200
 _SPAN_BYTES, _SAMPLE_BYTES = 60, 120
 """Memory of a span and, while it is read, of a sample; measured."""
 _SPANS_OF_SAMPLE = 3
@@ -139,22 +137,20 @@ def _trace(
     marks = np.zeros(len(lines), np.uint16)
     marks[made.row] = made.flags
     add_stack_spans(builder, lines.stacks, spans, marks[spans.record])
-    builder.records = PerfRecords(source.path, lines.offset)
+    builder.records = PlacedRecords(
+        partial(read_at, source.path), lines.offset, "sample", _sample_fields
+    )
     if not pending:
         _warn(builder, lines, made, guessed)
         note_open_end(builder, source, b"\n\n")
-        note_change(builder, source.change(), f"{len(lines):,} samples", source.size)
     event, count = np.unique(lines.event, return_counts=True)
     names = [lines.stacks.text(code) or "samples" for code in event.tolist()]
-    info = trace_info(
-        INFO,
-        source,
-        len(lines),
-        producer=header_facts(header),
-        summary={"events": dict(zip(names, count.tolist(), strict=True))},
-    )
-    until = int(lines.time.max()) - origin if pending else None
-    return builder.snapshot(info, pending, read_until=until)
+    return file_trace(
+        builder, INFO, source, len(lines),
+        dict(zip(names, count.tolist(), strict=True)), noun="samples",
+        producer=header_facts(header), pending=pending,
+        read_until=int(lines.time.max()) - origin if pending else None,
+    )  # fmt: skip
 
 
 def _add_lanes(builder: TraceBuilder, lines: SampleLines, last: I64) -> I64:
@@ -227,43 +223,16 @@ def _warn(
     )
 
 
-class PerfRecords:
-    """Gives back samples as they were printed.
-
-    Parameters
-    ----------
-    offset : where each begins.
-    """
-
-    def __init__(self, path: Path, offset: I64) -> None:
-        self._path, self._offset = path, offset
-
-    def view(self, record: int) -> RecordView:
-        """Return a sample by its number.
-
-        Raises
-        ------
-        ReadError
-            If it is gone.
-        """
-        if not 0 <= record < len(self._offset):
-            raise ReadError(f"there is no sample {record:,}.")
-        offset = int(self._offset[record])
-        data = read_at(self._path, offset, _RECORD_BYTES)
-        fields: list[tuple[str, str, int, int]] = []
-        at = 0
-        for line in data.split(b"\n"):
-            is_frame = bool(fields)
-            if not line.strip() or (is_frame and line[:1] not in (b" ", b"\t")):
-                break
-            text = " ".join(line.decode("utf-8", "replace").split())
-            name = f"frame {len(fields) - 1}" if is_frame else "sample"
-            fields.append((name, text, at, len(line)))
-            at += len(line) + 1
-        if not fields:
-            raise ReadError(
-                f"sample {record:,} is no longer at byte {offset:,}.",
-                hint="Reload the file.",
-            )
-        data = data[: min(at, _SHOWN_BYTES)]
-        return RecordView(offset, data, tuple(fields[:_MAX_FIELDS]))
+def _sample_fields(data: bytes) -> tuple[int, list[Field]]:
+    """Return the bytes of the sample that stands here, its line and its frames."""
+    fields: list[Field] = []
+    at = 0
+    for line in data.split(b"\n"):
+        is_frame = bool(fields)
+        if not line.strip() or (is_frame and line[:1] not in (b" ", b"\t")):
+            break
+        text = " ".join(line.decode("utf-8", "replace").split())
+        name = f"frame {len(fields) - 1}" if is_frame else "sample"
+        fields.append((name, text, at, len(line)))
+        at += len(line) + 1
+    return at, fields

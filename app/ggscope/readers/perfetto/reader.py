@@ -6,7 +6,7 @@ from ggscope.errors import CorruptError
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import NOT_MINE, ZSTD, Estimate, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.nesting_problems import (
     warn_of_limits,
     warn_of_nesting,
@@ -160,22 +160,16 @@ def _trace(
         add()
     if not is_part:
         _warn(builder, packets, made)
-        note_change(
-            builder, source.change(), f"{packets.n_packets:,} packets", source.size
-        )
     read = scan.places.reader(text.opener())
     builder.records = PacketRecords(read, packets.offset, scan.note_texts())
     counts = sorted(packets.by_kind.items(), key=lambda kind: (-kind[1], kind[0]))
-    info = trace_info(
-        INFO,
-        source,
-        packets.n_packets,
-        producer=_producer(packets, made),
-        summary={"events": {kind_name(field): n for field, n in counts}},
-    )
-    pending = frozenset({"spans"}) if is_part else frozenset[str]()
-    until = made.last_begin - made.origin if is_part else None
-    return builder.snapshot(info, pending, read_until=until)
+    return file_trace(
+        builder, INFO, source, packets.n_packets,
+        {kind_name(field): n for field, n in counts},
+        noun="packets", producer=_producer(packets, made),
+        pending=frozenset({"spans"}) if is_part else frozenset(),
+        read_until=made.last_begin - made.origin if is_part else None,
+    )  # fmt: skip
 
 
 def _producer(packets: Packets, made: PerfettoTrace) -> dict[str, str]:

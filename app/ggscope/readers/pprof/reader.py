@@ -11,7 +11,7 @@ from ggscope.model.tables import I64
 from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock, Unit, format_bytes
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.stacks import (
     StackBuilder,
     StackRecords,
@@ -105,15 +105,10 @@ class PprofReader:
         _Profile(builder, message, source.size).add(weights, context)
         _warn_of_cut(builder, message, is_whole=is_whole)
         n = len(message.samples)
-        note_change(builder, source.change(), f"{n:,} samples", source.size)
-        info = trace_info(
-            INFO,
-            source,
-            n,
+        return file_trace(
+            builder, INFO, source, n, _counts(message), noun="samples",
             producer=_facts(message),
-            summary={"events": _counts(message)},
-        )
-        return builder.snapshot(info)
+        )  # fmt: skip
 
 
 def _warn_of_cut(builder: TraceBuilder, message: Message, *, is_whole: bool) -> None:

@@ -13,7 +13,7 @@ from ggscope.readers.api import (
     Sniff,
 )
 from ggscope.readers.common.delimited import DelimitedTable, Header, header_of
-from ggscope.readers.common.objects import ObjectRecords
+from ggscope.readers.common.objects import object_fields
 from ggscope.readers.common.packed_text import (
     estimated_text_bytes,
     remedy_of_packing,
@@ -21,6 +21,7 @@ from ggscope.readers.common.packed_text import (
     unpacked_head,
     warn_of_packing,
 )
+from ggscope.readers.common.placed_records import PlacedRecords
 from ggscope.readers.common.table_traces import (
     gathered_trace,
     table_trace,
@@ -98,7 +99,9 @@ def _read_json(source: Source, context: ReadContext) -> Trace:
     def made(records: JsonRecords, *, is_last: bool) -> Trace | None:
         gathered, offset = records.gathered()
         builder = gathered.builder
-        builder.records = ObjectRecords(text.opener(), offset, "record")
+        builder.records = PlacedRecords(
+            text.opener(), offset, "record", object_fields()
+        )
         if is_last:
             _warn_of_json(builder, records, len(offset))
         return gathered_trace(

@@ -13,7 +13,7 @@ from ggscope.model.trace import RecordView, Severity, Trace
 from ggscope.model.units import Clock, Unit
 from ggscope.native.library import library
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import note_change, trace_info
+from ggscope.readers.common.file_facts import file_trace, note_change
 from ggscope.readers.common.json_cursor import outer_keys
 from ggscope.readers.common.json_walk import integer_of, note_fault
 from ggscope.readers.common.stacks import (
@@ -101,15 +101,12 @@ class SpeedscopeReader:
         _Profiles(builder, file, chosen, _Progress(context, source.size)).add()
         note_change(builder, source.change(), f"{len(shown):,} profiles", source.size)
         about = {key: _text(file.facts.get(key)) for key in ("name", "exporter")}
-        info = trace_info(
-            INFO,
-            source,
-            sum(p.n_samples + len(p.events) for p in shown),
+        n = sum(p.n_samples + len(p.events) for p in shown)
+        return file_trace(
+            builder, INFO, source, n, _counts(file),
             version=_text(file.facts.get("version")),
             producer={key: text for key, text in about.items() if text},
-            summary={"events": _counts(file)},
-        )
-        return builder.snapshot(info)
+        )  # fmt: skip
 
 
 def _text(value: object) -> str:

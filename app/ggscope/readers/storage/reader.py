@@ -32,7 +32,7 @@ from ggscope.readers.api import (
     ReadContext,
     Sniff,
 )
-from ggscope.readers.common.file_facts import trace_info
+from ggscope.readers.common.file_facts import file_trace
 from ggscope.readers.common.line_clock import LineClock, epoch_of, n_backwards, settled
 from ggscope.readers.common.line_records import LineRecords
 from ggscope.readers.common.line_table import warn_broken, warn_stray
@@ -203,19 +203,13 @@ def _trace(
             )
     rows = np.sort(requests.row)
     builder.records = LineRecords(source.path, lines.line[rows], lines.offset[rows])
-    forms = [Form(i).title for i in np.flatnonzero(lines.forms).tolist()]
-    info = trace_info(
-        INFO,
-        source,
-        lines.n_lines,
-        version=", ".join(forms),
-        producer={"written by": ", ".join(forms)},
-        summary={"events": events_of(lines, requests)},
-    )
-    if not is_part:
-        return builder.snapshot(info)
-    until = int(requests.start.max(initial=origin)) - origin
-    return builder.snapshot(info, frozenset({"spans"}), read_until=until)
+    forms = ", ".join(Form(i).title for i in np.flatnonzero(lines.forms).tolist())
+    until = int(requests.start.max(initial=origin)) - origin if is_part else None
+    return file_trace(
+        builder, INFO, source, lines.n_lines, events_of(lines, requests),
+        version=forms, producer={"written by": forms}, read_until=until,
+        pending=frozenset({"spans"}) if is_part else frozenset(),
+    )  # fmt: skip
 
 
 def events_of(lines: IoLines, requests: Requests) -> dict[str, object]:

@@ -25,7 +25,7 @@ from ggscope.model.backend_ops import (
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.trace import Severity, Trace
 from ggscope.readers.api import BOM, NOT_MINE, Head, ReadContext, Sniff
-from ggscope.readers.common.file_facts import note_change, refuse_larger, trace_info
+from ggscope.readers.common.file_facts import file_trace, refuse_larger
 from ggscope.readers.common.packed_text import TextBlocks, text_of
 from ggscope.readers.common.text_cursor import TextCursor
 from ggscope.readers.source import Source
@@ -82,13 +82,10 @@ class TensorrtReader:
         builder = TraceBuilder()
         builder.backend_ops = layers.listing()
         _warn(builder, layers, is_cut=cursor.is_cut)
-        note_change(builder, source.change(), f"{len(layers):,} layers", source.size)
         facts = {"runs": f"{layers.n_runs:,}"} if layers.n_runs else {}
-        events = {"layers": len(layers)}
-        return builder.snapshot(
-            trace_info(
-                INFO, source, len(layers), producer=facts, summary={"events": events}
-            )
+        n = len(layers)
+        return file_trace(
+            builder, INFO, source, n, {"layers": n}, noun="layers", producer=facts
         )
 
 

@@ -14,9 +14,9 @@ from ggscope.readers.common.objects import (
     Fields,
     ListFaults,
     ObjectTable,
-    Offsets,
 )
 from ggscope.readers.common.packed_text import HeadText, TextBlocks
+from ggscope.readers.common.placed_records import Offsets
 from ggscope.readers.common.text_cursor import TextCursor
 
 FIELDS = Fields({"x": "x", "deep": "a.b.c", "short": "a.d"}, {"name": "name"}, real="r")
