@@ -61,10 +61,10 @@ from ggscope.render.charts import (
     plain,
 )
 from ggscope.render.colors import Entry, Sign, category_color
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.options import changed_options, option
+from ggscope.render.options import export_command, option
 from ggscope.render.theme import Theme, mix, visible_on, with_alpha
 from ggscope.render.theme import theme as theme_named
 
@@ -609,15 +609,6 @@ class BenchOptions:
     filter: str = field(default="", metadata=option(read=str))
 
 
-def bench_recipe(
-    trace: Trace, options: BenchOptions, lacks: tuple[str, ...] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    return ExportCommand(
-        "bench", trace.info.opened, changed_options(options), lacks=lacks
-    )
-
-
 def bench_figure(trace: Trace, options: BenchOptions = BenchOptions()) -> Figure:
     """Return the figure of benchmarks.
 
@@ -646,7 +637,7 @@ def bench_figure(trace: Trace, options: BenchOptions = BenchOptions()) -> Figure
         )
         return draw_bench(scene, style, trace_name(trace))
 
-    return Figure("bench", draw, recipe=bench_recipe(trace, options))
+    return Figure("bench", draw, recipe=export_command("bench", trace, options))
 
 
 def _chart_for(runs: BenchRuns, options: BenchOptions) -> BenchChart:

@@ -41,10 +41,10 @@ from ggscope.render.batch import (
 )
 from ggscope.render.charts import Axis, axis_values, in_bytes
 from ggscope.render.colors import Entry, category_color, label_color
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.options import changed_options, option, read_time
+from ggscope.render.options import export_command, option, read_time
 from ggscope.render.theme import Theme, mix, with_alpha
 from ggscope.render.theme import theme as theme_named
 from ggscope.render.timeline.scene import TimeScale
@@ -604,14 +604,6 @@ class BuffersOptions:
     absolute: bool = False
 
 
-def buffers_recipe(
-    trace: Trace, options: BuffersOptions, lacks: tuple[str, ...] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    values = changed_options(options)
-    return ExportCommand("buffers", trace.info.opened, values, lacks=lacks)
-
-
 def buffers_figure(trace: Trace, options: BuffersOptions = BuffersOptions()) -> Figure:
     """Return the figure of occupancy, its peak, and lives of buffers."""
     by, visible = options.by, options.visible
@@ -639,7 +631,7 @@ def buffers_figure(trace: Trace, options: BuffersOptions = BuffersOptions()) -> 
         )
         return draw_buffers(scene, style, trace_name(trace))
 
-    return Figure("buffers", draw, recipe=buffers_recipe(trace, options))
+    return Figure("buffers", draw, recipe=export_command("buffers", trace, options))
 
 
 def _whole(trace: Trace) -> TimeRange:

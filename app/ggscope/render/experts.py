@@ -30,7 +30,7 @@ from ggscope.render.charts import (
     plain,
 )
 from ggscope.render.colors import ScaleKind, category_color, color_scale
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.grid import (
@@ -45,7 +45,7 @@ from ggscope.render.grid import (
     share_values,
     unit_scale,
 )
-from ggscope.render.options import changed_options, option
+from ggscope.render.options import export_command, option
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 
@@ -398,14 +398,6 @@ class ExpertsOptions:
     beside: Beside | str | None = Beside.OVERLAP
 
 
-def experts_recipe(
-    trace: Trace, options: ExpertsOptions, lacks: tuple[str, ...] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    values = changed_options(options)
-    return ExportCommand("experts", trace.info.opened, values, lacks=lacks)
-
-
 def experts_figure(trace: Trace, options: ExpertsOptions = ExpertsOptions()) -> Figure:
     """Return the figure of the layer × expert matrix and the picture beside it."""
     measure, kind = Measure(options.measure), ScaleKind(options.kind)
@@ -427,4 +419,4 @@ def experts_figure(trace: Trace, options: ExpertsOptions = ExpertsOptions()) -> 
         )
         return draw_experts(scene, style, trace_name(trace))
 
-    return Figure("experts", draw, recipe=experts_recipe(trace, options))
+    return Figure("experts", draw, recipe=export_command("experts", trace, options))

@@ -67,11 +67,11 @@ from ggscope.render.colors import (
     map_on,
     texels,
 )
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.grid import moved
-from ggscope.render.options import changed_options, option, read_time
+from ggscope.render.options import export_command, option, read_time
 from ggscope.render.theme import Theme, with_alpha
 from ggscope.render.theme import theme as theme_named
 
@@ -481,14 +481,6 @@ class LoadOptions:
     )
 
 
-def load_recipe(
-    trace: Trace, options: LoadOptions, lacks: tuple[str, ...] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    values = changed_options(options)
-    return ExportCommand("load", trace.info.opened, values, lacks=lacks)
-
-
 def main_file(rows: LoadRows) -> int:
     """Return the file of which most was read; `ALL_FILES` where none is known."""
     known = rows.file >= 0
@@ -590,4 +582,4 @@ def load_figure(trace: Trace, options: LoadOptions = LoadOptions()) -> Figure:
         scene = load_scene(trace, options, theme_named(style.theme), style.scale)
         return draw_load(scene, style, trace_name(trace))
 
-    return Figure("load", draw, recipe=load_recipe(trace, options))
+    return Figure("load", draw, recipe=export_command("load", trace, options))

@@ -5,15 +5,19 @@ Each figure has a frozen dataclass of options. The metadata of a field, made by
 (``--options``); a field without any is read as it stands.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from ggscope.errors import ExportError
 from ggscope.model.notes import Note, color_key
 from ggscope.model.selection import Gap, MarkedRange, Selection, TableName
 from ggscope.model.units import TimeRange
+from ggscope.render.export import ExportCommand
+
+if TYPE_CHECKING:
+    from ggscope.model.trace import Trace
 
 Notes = tuple[Note, ...]
 _MAX_ENTRIES = 10_000
@@ -97,6 +101,19 @@ def changed_options(options: Any, *names: str) -> dict[str, object]:
         if value != _json_value(by_name[name].default):
             values[name] = value
     return values
+
+
+def export_command(
+    view: str, trace: "Trace", options: Any, lacks: Sequence[str] = ()
+) -> ExportCommand:
+    """Return the command line that makes the figure of a trace.
+
+    Parameters
+    ----------
+    lacks : see `ExportCommand`.
+    """
+    values = changed_options(options)
+    return ExportCommand(view, trace.info.opened, values, lacks=tuple(lacks))
 
 
 def _json_value(value: object) -> object:

@@ -67,11 +67,11 @@ from ggscope.render.colors import (
     category_color,
     color_scale,
 )
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.grid import GridScene, compose_grid, grid_bars, grid_entries
-from ggscope.render.options import changed_options, option, read_time
+from ggscope.render.options import export_command, option, read_time
 from ggscope.render.theme import Theme
 from ggscope.render.theme import theme as theme_named
 
@@ -497,14 +497,6 @@ class HotOptions:
     )
 
 
-def hot_recipe(
-    trace: Trace, options: HotOptions, lacks: tuple[str, ...] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    values = changed_options(options)
-    return ExportCommand("hot", trace.info.opened, values, lacks=lacks)
-
-
 def hot_figure(trace: Trace, options: HotOptions = HotOptions()) -> Figure:
     """Return the figure of hot and cold tensors."""
     picture, by, measure = options.picture, options.by, options.measure
@@ -525,7 +517,7 @@ def hot_figure(trace: Trace, options: HotOptions = HotOptions()) -> Figure:
         )  # fmt: skip
         return draw_hot(scene, style, trace_name(trace))
 
-    return Figure("hot", draw, recipe=hot_recipe(trace, options))
+    return Figure("hot", draw, recipe=export_command("hot", trace, options))
 
 
 def draw_cache(scene: CacheScene, style: FigureStyle, name: str) -> RenderedFigure:
@@ -574,14 +566,6 @@ class CacheOptions:
     )
 
 
-def cache_recipe(
-    trace: Trace, options: CacheOptions, lacks: tuple[str, ...] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    values = changed_options(options)
-    return ExportCommand("cache", trace.info.opened, values, lacks=lacks)
-
-
 def cache_figure(trace: Trace, options: CacheOptions = CacheOptions()) -> Figure:
     """Return the figure of the miss-ratio curve."""
 
@@ -596,4 +580,4 @@ def cache_figure(trace: Trace, options: CacheOptions = CacheOptions()) -> Figure
         )  # fmt: skip
         return draw_cache(scene, style, trace_name(trace))
 
-    return Figure("cache", draw, recipe=cache_recipe(trace, options))
+    return Figure("cache", draw, recipe=export_command("cache", trace, options))

@@ -32,9 +32,10 @@ from ggscope.render.charts import (
     compose_chart,
 )
 from ggscope.render.colors import Entry, Sign, category_color
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
+from ggscope.render.options import export_command
 from ggscope.render.theme import Theme, visible_on, with_alpha
 from ggscope.render.theme import theme as theme_named
 
@@ -265,11 +266,6 @@ class RooflineOptions:
     """Options of the figure of the roofline; it has none."""
 
 
-def roofline_recipe(trace: Trace, lacks: tuple[str, ...] = ()) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    return ExportCommand("roofline", trace.info.opened, {}, lacks=lacks)
-
-
 def roofline_figure(
     trace: Trace,
     options: RooflineOptions = RooflineOptions(),
@@ -283,4 +279,4 @@ def roofline_figure(
         )  # fmt: skip
         return draw_roofline(scene, style, trace_name(trace))
 
-    return Figure("roofline", draw, recipe=roofline_recipe(trace))
+    return Figure("roofline", draw, recipe=export_command("roofline", trace, options))

@@ -4,7 +4,6 @@ Where there are more bars than pixels, a column shows from the shortest to the l
 of all its bars, for each phase.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
@@ -47,10 +46,10 @@ from ggscope.render.charts import (
     plain,
 )
 from ggscope.render.colors import Entry, Sign, category_color, phase_color
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
-from ggscope.render.options import changed_options, option
+from ggscope.render.options import export_command, option
 from ggscope.render.theme import Theme, mix, visible_on, with_alpha
 from ggscope.render.theme import theme as theme_named
 
@@ -712,14 +711,6 @@ class TokensOptions:
     stack: Stack = "none"
 
 
-def tokens_recipe(
-    trace: Trace, options: TokensOptions, lacks: Sequence[str] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    values = changed_options(options)
-    return ExportCommand("tokens", trace.info.opened, values, lacks=tuple(lacks))
-
-
 def tokens_figure(trace: Trace, options: TokensOptions = TokensOptions()) -> Figure:
     """Return the figure of token latency."""
     for value, known in (
@@ -741,4 +732,4 @@ def tokens_figure(trace: Trace, options: TokensOptions = TokensOptions()) -> Fig
         )  # fmt: skip
         return draw_tokens(scene, style, trace_name(trace))
 
-    return Figure("tokens", draw, recipe=tokens_recipe(trace, options))
+    return Figure("tokens", draw, recipe=export_command("tokens", trace, options))

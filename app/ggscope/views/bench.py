@@ -45,7 +45,6 @@ from ggscope.render.bench import (
     BenchScene,
     about_chart,
     bench_chart,
-    bench_recipe,
     charts_of,
     compose_bench,
     draw_bench,
@@ -54,6 +53,7 @@ from ggscope.render.bench import (
     wants_log,
 )
 from ggscope.render.export import NOT_MARKED, ExportCommand
+from ggscope.render.options import export_command
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
@@ -408,7 +408,8 @@ class BenchView(PaintedView):
             chart=bench.chart, kind=self.kind_box.currentData(), speeds=speeds,
             filter=self.filter_line.text(),
         )  # fmt: skip
-        return bench_recipe(trace, options, (NOT_MARKED,) if scene.selected else ())
+        lacks = (NOT_MARKED,) if scene.selected else ()
+        return export_command("bench", trace, options, lacks)
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""

@@ -25,10 +25,10 @@ from ggscope.model.units import (
 )
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.export import ExportCommand
+from ggscope.render.options import export_command
 from ggscope.render.reads import (
     CacheOptions,
     CacheScene,
-    cache_recipe,
     chart_of_cache,
     compose_cache,
     draw_cache,
@@ -290,7 +290,7 @@ class CacheView(PaintedView):
             visible=marked.time if is_part and marked is not None else None,
         )  # fmt: skip
         lacks = () if scene.best else ("The command also draws Belady's optimum.",)
-        return cache_recipe(trace, options, lacks)
+        return export_command("cache", trace, options, lacks)
 
     def _value_at(self, x: float, y: float) -> tuple[float, float] | None:
         scene = self.scene_now()

@@ -31,6 +31,7 @@ from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT, ChartGeometry, bar_at
 from ggscope.render.export import ExportCommand
 from ggscope.render.grid import GridGeometry
+from ggscope.render.options import export_command
 from ggscope.render.reads import (
     HotOptions,
     HotPicture,
@@ -39,7 +40,6 @@ from ggscope.render.reads import (
     chart_of,
     compose_hot,
     draw_hot,
-    hot_recipe,
     layers_scene,
     ranked,
 )
@@ -305,7 +305,7 @@ class HotColdView(PaintedView):
             picture=scene.picture, by=scene.by, measure=scene.measure,
             only_file=scene.only_file, scale=scene.scale_kind, visible=self._time,
         )  # fmt: skip
-        return hot_recipe(scene.trace, options, lacks)
+        return export_command("hot", trace, options, lacks)
 
     @staticmethod
     def _is_list(scene: HotScene) -> bool:

@@ -34,11 +34,11 @@ from ggscope.render.load import (
     exact_cells,
     faults_beside,
     heat_shape,
-    load_recipe,
     main_file,
     reads_at,
     shown_time,
 )
+from ggscope.render.options import export_command
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
@@ -273,7 +273,7 @@ class LoadView(PaintedView):
         lacks: tuple[str, ...] = ()
         if number == ALL_FILES and best != ALL_FILES:
             lacks = ("The command draws the file of which most was read, not all.",)
-        return load_recipe(trace, options, lacks)
+        return export_command("load", trace, options, lacks)
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no picture: a title and a hint."""

@@ -34,13 +34,14 @@ from ggscope.model.units import (
     format_share,
 )
 from ggscope.render.export import NOT_MARKED, ExportCommand
+from ggscope.render.options import export_command
 from ggscope.render.roofline import (
+    RooflineOptions,
     RooflineScene,
     compose_roofline,
     draw_roofline,
     op_color,
     point_at,
-    roofline_recipe,
 )
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
@@ -209,7 +210,7 @@ class RooflineView(PaintedView):
     def recipe(self, trace: Trace, scene: RooflineScene) -> ExportCommand:
         """Return the command line that makes the figure of a scene."""
         lacks = (NOT_MARKED,) if scene.selected >= 0 else ()
-        return roofline_recipe(trace, lacks)
+        return export_command("roofline", trace, RooflineOptions(), lacks)
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""

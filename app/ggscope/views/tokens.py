@@ -26,6 +26,7 @@ from ggscope.model.tables import I64, Phase, Quality
 from ggscope.model.trace import Trace
 from ggscope.render.charts import ChartGeometry
 from ggscope.render.export import NOT_MARKED, ExportCommand
+from ggscope.render.options import export_command
 from ggscope.render.theme import Theme
 from ggscope.render.tokens import (
     MIN_WINDOW,
@@ -38,7 +39,6 @@ from ggscope.render.tokens import (
     draw_tokens,
     full_window,
     shown_rows,
-    tokens_recipe,
     why_nothing,
     x_values,
 )
@@ -281,7 +281,7 @@ class TokensView(PaintedView):
             stack="none" if scene.stack is None else "family",
         )  # fmt: skip
         lacks = (NOT_MARKED,) if scene.selected >= 0 else ()
-        return tokens_recipe(scene.trace, options, lacks)
+        return export_command("tokens", trace, options, lacks)
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no chart: a title and a hint."""

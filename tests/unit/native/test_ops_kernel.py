@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import op_files
-from ggscope.readers.common import op_lines
+from ggscope.readers.common import line_table
 from ggscope.readers.common.op_lines import Kind, OpLines, scan_op_text
 from oracles.op_lines import Row, rows_of
 
@@ -75,10 +75,10 @@ def test_lines_that_are_cut_show_the_same(seed):
 
 
 def test_rows_that_fill_several_tables_are_one_list(monkeypatch):
-    monkeypatch.setattr(op_lines, "_CAPACITY", 300)
+    monkeypatch.setattr(line_table, "BLOCK_ROWS", 300)
     data = op_files.scheduler(op_files.graphs(1, 300), clock=True)
 
-    lines = op_lines.scan_op_text(data)
+    lines = scan_op_text(data)
 
     assert len(lines) > 3000
     assert scanned_rows(lines) == rows_of(data.decode())

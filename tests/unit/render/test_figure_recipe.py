@@ -11,11 +11,11 @@ from ggscope.cli import main
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.render.batch import DisplayList
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.figures import FIGURES, FigureSpec
 from ggscope.render.frame import framed
-from ggscope.render.options import changed_options, option, read_time
+from ggscope.render.options import export_command, option, read_time
 from support import ROOT
 
 SAMPLE = ROOT / "resources" / "samples" / "npu-prefill-decode.json"
@@ -41,8 +41,7 @@ def blank_figure(trace: Trace, options: BlankOptions) -> Figure:
             description=f"{options.word} by {options.by}, {options.visible}.",
         )  # fmt: skip
 
-    values = changed_options(options)
-    command = ExportCommand("blank", trace.info.opened, values)
+    command = export_command("blank", trace, options)
     return Figure(f"blank-{trace_name(trace)}", draw, recipe=command)
 
 

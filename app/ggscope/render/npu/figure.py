@@ -12,7 +12,7 @@ from ggscope.model.units import TimeRange, format_count
 from ggscope.render.batch import DisplayList
 from ggscope.render.charts import BAR_HEIGHT
 from ggscope.render.colors import ColorBar, Entry, ScaleKind
-from ggscope.render.export import ExportCommand, Figure, RenderedFigure, trace_name
+from ggscope.render.export import Figure, RenderedFigure, trace_name
 from ggscope.render.figure_style import FigureStyle
 from ggscope.render.frame import framed
 from ggscope.render.npu.addresses import (
@@ -41,7 +41,7 @@ from ggscope.render.npu.stalls_and_bits import (
     compose_stalls,
 )
 from ggscope.render.npu.traffic import compose_traffic, traffic_entries
-from ggscope.render.options import changed_options, option, read_time
+from ggscope.render.options import export_command, option, read_time
 from ggscope.render.theme import theme as theme_named
 
 SCALES = (ScaleKind.LINEAR, ScaleKind.LOG)
@@ -180,14 +180,6 @@ class NpuOptions:
     b: Trace | None = field(default=None, metadata=option(read=None))
 
 
-def npu_recipe(
-    trace: Trace, options: NpuOptions, lacks: tuple[str, ...] = ()
-) -> ExportCommand:
-    """Return the command line that makes the figure."""
-    values = changed_options(options)
-    return ExportCommand("npu", trace.info.opened, values, lacks=lacks)
-
-
 def npu_figure(trace: Trace, options: NpuOptions = NpuOptions()) -> Figure:
     """Return the figure of one of the pictures.
 
@@ -223,4 +215,4 @@ def npu_figure(trace: Trace, options: NpuOptions = NpuOptions()) -> Figure:
         return draw_npu(scene, style, trace_name(trace))
 
     lacks = () if options.b is None else (OTHER_RUN,)
-    return Figure("npu", draw, recipe=npu_recipe(trace, options, lacks))
+    return Figure("npu", draw, recipe=export_command("npu", trace, options, lacks))

@@ -47,12 +47,12 @@ from ggscope.render.buffers import (
     BuffersOptions,
     BuffersScene,
     buffer_name,
-    buffers_recipe,
     compose_buffers,
     draw_buffers,
     usage_name,
 )
 from ggscope.render.export import NOT_MARKED, ExportCommand
+from ggscope.render.options import export_command
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
@@ -562,7 +562,7 @@ class BuffersView(PaintedView):
             by=scene.by, visible=scene.visible, absolute=scene.absolute
         )
         lacks = (NOT_MARKED,) if is_marked else ()
-        return buffers_recipe(scene.trace, options, lacks)
+        return export_command("buffers", trace, options, lacks)
 
     def _alive_at_op(self) -> frozenset[int] | None:
         session, result = self.session, self.result

@@ -27,10 +27,10 @@ from ggscope.render.experts import (
     cell_beside_at,
     compose_experts,
     draw_experts,
-    experts_recipe,
 )
 from ggscope.render.export import NOT_MARKED, ExportCommand
 from ggscope.render.grid import Cell
+from ggscope.render.options import export_command
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
@@ -206,7 +206,7 @@ class ExpertsView(PaintedView):
         options = ExpertsOptions(
             measure=scene.measure, kind=scene.kind, beside=result.beside
         )
-        return experts_recipe(trace, options, tuple(lacks))
+        return export_command("experts", trace, options, lacks)
 
     def _selected_keys(self) -> tuple[int, ...]:
         if self.session.selection.current.table != "experts":

@@ -40,7 +40,6 @@ from ggscope.render.npu.figure import (
     compose_npu,
     compose_still,
     draw_npu,
-    npu_recipe,
     why_nothing,
 )
 from ggscope.render.npu.scene import (
@@ -53,6 +52,7 @@ from ggscope.render.npu.scene import (
 )
 from ggscope.render.npu.stalls_and_bits import bits_at, stall_at
 from ggscope.render.npu.traffic import traffic_at
+from ggscope.render.options import export_command
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
@@ -300,7 +300,7 @@ class NpuView(PaintedView):
         lacks = [NOT_MARKED] if is_marked else []
         if scene.others and scene.chart == "bits":
             lacks.append(OTHER_RUN)
-        return npu_recipe(trace, options, tuple(lacks))
+        return export_command("npu", trace, options, lacks)
 
     def empty_text(self, trace: Trace) -> tuple[str, str]:
         """Return why there is no picture."""
