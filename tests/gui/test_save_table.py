@@ -17,8 +17,8 @@ from ggscope.model.selection import MarkedRange
 from ggscope.model.units import TimeRange
 from ggscope.views.base import cells
 from ggscope.views.base.cells import TableFile
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
-from ggscope.views.base.view import Copyable
 from ggscope.views.statistics import counting
 from ggscope.views.table.view import TableView
 from messages import clear, newest_message

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ggscope.live.launcher import LaunchSpec, TraceabilityCheck
     from ggscope.session.session import Session
     from ggscope.session.settings import Settings
-    from ggscope.views.base.view import Copyable
+    from ggscope.views.base.copying import Copyable
 
 
 class CommandList(Protocol):

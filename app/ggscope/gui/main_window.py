@@ -58,8 +58,10 @@ from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import Subject
 from ggscope.session.settings import Settings
+from ggscope.views.base.cells import CopyForm
+from ggscope.views.base.copying import Copyable, copying
 from ggscope.views.base.safe_text import add_action, ask_choice, copy_text, set_title
-from ggscope.views.base.view import Connection, Copyable, View, copying, guarded, later
+from ggscope.views.base.view import Connection, View, guarded, later
 
 if TYPE_CHECKING:
     from ggscope.gui.commands.palette import Palette
@@ -740,11 +742,11 @@ class MainWindow(QMainWindow):
         """Return what has rows to copy: the view with the focus, else those in view."""
         return copying(QApplication.focusWidget(), self._cell_views())
 
-    def copy(self, form: str) -> None:
+    def copy(self, form: CopyForm) -> None:
         """Copy what the view with the focus has selected, else the table's rows."""
         can_copy = self.copying()
         for source in can_copy:
-            (source.copy_tsv if form == "tsv" else source.copy_markdown)()
+            source.copy_rows(form)
         if not can_copy and self.session is not None:
             self._copy_names(self.session)
 

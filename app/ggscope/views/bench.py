@@ -6,7 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, QItemSelection, QItemSelectionModel, QPointF, Qt
+from PySide6.QtCore import QItemSelection, QItemSelectionModel, QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import (
     QLineEdit,
@@ -57,6 +57,7 @@ from ggscope.render.options import export_command
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
+from ggscope.views.base.cells import CopyForm
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.base.lazy_table import LazyTableModel
 from ggscope.views.base.safe_text import Label, add_action, copy_text, set_tip
@@ -134,11 +135,11 @@ class _TestTable(TextTable):
         super().__init__(view.model, view, "benchmarks", keeps_first=True)
         self._view = view
 
-    def copy_markdown(self) -> None:
-        """Copy the selected tests (or all) in llama-bench's own form."""
+    def copy_rows(self, form: CopyForm) -> None:
+        """Copy the selected tests (or all), as Markdown in llama-bench's own form."""
         runs = self._view.tests_of(self.chosen_rows())
-        if runs is None:
-            super().copy_markdown()
+        if runs is None or form != "markdown":
+            super().copy_rows(form)
         else:
             copy_text("\n".join(bench_markdown(runs)) + "\n")
 
@@ -484,10 +485,6 @@ class BenchView(PaintedView):
         self.select((curve, point))
 
     # -- input -------------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Hover, select and scroll."""
-        return self._gestures.handle(event)
 
     def press_key(self, event: QKeyEvent) -> None:
         """Step from point to point, and from curve to curve."""

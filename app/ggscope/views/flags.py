@@ -24,7 +24,8 @@ from ggscope.model.units import format_count, format_counted
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session, TraceChange
 from ggscope.session.tasks import TaskFailure
-from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_markdown, to_tsv
+from ggscope.views.base.cells import TableFile
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.output_file import OutputFile
 from ggscope.views.base.safe_text import ElidedLabel, Label, copy_text, set_tip
 from ggscope.views.base.view import View
@@ -106,7 +107,7 @@ class FlagCard(QWidget):
         copy_text(self.argument.full_text)
 
 
-class FlagsView(View):
+class FlagsView(Copyable, View):
     """A card per flag; those that depend on the memory of a device ask for it.
 
     Attributes
@@ -290,22 +291,9 @@ class FlagsView(View):
             for text in self._texts()
         ]
 
-    def copy_tsv(self) -> None:
-        """Copy the flags for a spreadsheet."""
-        copy_text(to_tsv(_TITLES, self.rows()))
-
-    def copy_markdown(self) -> None:
-        """Copy the flags as a Markdown table."""
-        copy_text(to_markdown(_TITLES, self.rows()))
-
     def table_file(self) -> TableFile | None:
         """Return the flags for a file; None without any."""
-        rows = self.rows()
-
-        def text(form: CopyForm, _: Watcher) -> str:
-            return rows_text(form, _TITLES, rows)
-
-        return TableFile("flags", text, len(rows), len(rows)) if rows else None
+        return TableFile.of("flags", _TITLES, self.rows())
 
 
 def _flags_of(trace: Trace, limit: int | None, watcher: Watcher) -> Flags:

@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QMenu, QWidget
 
 from ggscope.analysis.reads.hot_cold import HotCold, hot_cold
 from ggscope.analysis.reads.hotness import GROUP_BY, GroupBy, Ranking
-from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.counting import READ_UNRECORDED, known_bytes, moved_text
 from ggscope.descriptions.reads import (
     HotFact,
@@ -47,7 +46,8 @@ from ggscope.render.theme import Theme, css
 from ggscope.sanitize import Value, html, join_html
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
-from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_tsv
+from ggscope.views.base.cells import CopyForm, TableFile, to_tsv
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.safe_text import copy_name, copy_text
 from ggscope.views.base.widgets import ControlRow, TextBeside
 
@@ -63,7 +63,7 @@ _TITLES = (
 )
 
 
-class HotColdView(PaintedView):
+class HotColdView(Copyable, PaintedView):
     """A ranking or a chart, with a list of facts beside it."""
 
     draw_scene = staticmethod(compose_hot)
@@ -137,7 +137,7 @@ class HotColdView(PaintedView):
             "Only ops that start in the marked range",
             self.invalidate,
         )
-        row.add_button("Copy", "Copy ranking and facts as text", self._copy)
+        row.add_button("Copy", "Copy ranking and facts as text", self.copy_tsv)
 
     # -- session ---------------------------------------------------------------
 
@@ -224,38 +224,23 @@ class HotColdView(PaintedView):
             )
         return no_accesses_text(trace)
 
-    def _copy(self) -> None:
+    def copy_rows(self, form: CopyForm) -> None:
+        """Copy the ranking, for a spreadsheet with the facts; else these alone."""
+        rows = self._rows()
+        if rows and form == "markdown":
+            super().copy_rows(form)
+            return
         lines = [
             f"{f.title}: {f.text}" + (f" ({f.remark})" if f.remark else "")
             for f in self.current_facts()
         ]
-        rows = self._rows()
         if rows:
             lines += ["", to_tsv(_TITLES, rows).rstrip("\n")]
         copy_text("\n".join(lines))
 
-    def copy_tsv(self) -> None:
-        """Copy the facts, and the ranking for a spreadsheet."""
-        self._copy()
-
-    def copy_markdown(self) -> None:
-        """Copy the ranking as a Markdown table, or the facts of another picture."""
-        rows = self._rows()
-        if rows:
-            copy_text(rows_text("markdown", _TITLES, rows))
-        else:
-            self._copy()
-
     def table_file(self) -> TableFile | None:
         """Return the ranking for a file; None of another picture."""
-        rows = self._rows()
-        if not rows:
-            return None
-
-        def text(form: CopyForm, _: Watcher) -> str:
-            return rows_text(form, _TITLES, rows)
-
-        return TableFile("ranking", text, len(rows), len(rows))
+        return TableFile.of("ranking", _TITLES, self._rows())
 
     def _rows(self) -> list[tuple[Value, ...]]:
         """Return the rows of the ranking as numbers, with unknown amounts."""
@@ -480,7 +465,7 @@ class HotColdView(PaintedView):
             menu.addAction("Select this tensor", partial(self._select, bar))
             menu.addAction("Show only this tensor", partial(self._filter, tensor))
         menu.addAction("Copy name", partial(copy_name, name))
-        menu.addAction("Copy ranking and facts", self._copy)
+        menu.addAction("Copy ranking and facts", self.copy_tsv)
         menu.addAction("Save ranking as…", self._save)
         return menu
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
@@ -379,10 +379,6 @@ class LoadView(PaintedView):
         self.go_to_read()
 
     # -- input -----------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Select."""
-        return self._gestures.handle(event)
 
     def press_key(self, event: QKeyEvent) -> None:
         """Step by arrows, show the selected read by Enter."""

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import ClassVar
 
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -286,10 +286,6 @@ class RooflineView(PaintedView):
         self.go_to_longest()
 
     # -- input -------------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Hover and select."""
-        return self._gestures.handle(event)
 
     def press_key(self, event: QKeyEvent) -> None:
         """Step by arrows, show the longest span of the selected point by Enter."""

@@ -4,11 +4,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QScrollArea, QStackedLayout, QVBoxLayout, QWidget
 
 from ggscope.analysis.model_tensors import is_model_alone
-from ggscope.analysis.workers import Watcher
 from ggscope.render.theme import Theme, css
 from ggscope.session.session import Session
-from ggscope.views.base.cells import CopyForm, TableFile, rows_text, to_markdown, to_tsv
-from ggscope.views.base.safe_text import copy_text
+from ggscope.views.base.cells import TableFile
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.summary_panel import SUMMARY_TASK, SummaryPanel
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import EmptyState, lay_out
@@ -17,7 +16,7 @@ _TASK = f"{SUMMARY_TASK}-view"
 _TITLES = ("section", "figure", "value")
 
 
-class SummaryView(View):
+class SummaryView(Copyable, View):
     """The summary of the trace in a pane of its own."""
 
     def __init__(
@@ -69,19 +68,6 @@ class SummaryView(View):
 
     # -- copying ---------------------------------------------------------------
 
-    def copy_tsv(self) -> None:
-        """Copy all lines for a spreadsheet."""
-        copy_text(to_tsv(_TITLES, self.panel.rows()))
-
-    def copy_markdown(self) -> None:
-        """Copy all lines as a Markdown table."""
-        copy_text(to_markdown(_TITLES, self.panel.rows()))
-
     def table_file(self) -> TableFile | None:
         """Return all lines for a file."""
-        rows = self.panel.rows()
-
-        def text(form: CopyForm, _: Watcher) -> str:
-            return rows_text(form, _TITLES, rows)
-
-        return TableFile("summary", text, len(rows), len(rows))
+        return TableFile.of("summary", _TITLES, self.panel.rows())

@@ -4,7 +4,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -47,6 +47,7 @@ from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext
 from ggscope.views.base.canvas import ENTER_KEYS, STEP_KEYS, PaintedView
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.gestures import CanvasGestures, WheelDelta
 from ggscope.views.base.safe_text import add_action, copy_text
 from ggscope.views.base.widgets import ControlRow
@@ -123,7 +124,7 @@ class TokensGestures(CanvasGestures):
         return True
 
 
-class TokensView(PaintedView):
+class TokensView(Copyable, PaintedView):
     """A bar per token, ubatch or graph pass; its axis follows nothing else.
 
     Attributes
@@ -408,10 +409,6 @@ class TokensView(PaintedView):
 
     # -- input -------------------------------------------------------------------
 
-    def pointer_event(self, event: QEvent) -> bool:
-        """Hover, select, zoom and pan."""
-        return self._gestures.handle(event)
-
     def press_key(self, event: QKeyEvent) -> None:
         """Step by arrows, zoom the axis, go to the selected bar by Enter."""
         key = Qt.Key(event.key())
@@ -447,19 +444,10 @@ class TokensView(PaintedView):
 
     # -- copying -----------------------------------------------------------------
 
-    def copy_tsv(self) -> None:
-        """Copy the shown bars for a spreadsheet."""
-        self._copy("tsv")
-
-    def copy_markdown(self) -> None:
-        """Copy the shown bars as a Markdown table."""
-        self._copy("markdown")
-
-    def _copy(self, form: CopyForm) -> None:
-        scene = self.scene(800, 600, 1)
-        if scene is not None:
-            request = partial(_rows_text, scene, form)
-            self.run("copy", request, copy_text, "Copying bars")
+    def copy_rows(self, form: CopyForm) -> None:
+        """Copy the shown bars, made on a worker."""
+        if (table := self.table_file()) is not None:
+            self.run("copy", partial(table.text, form), copy_text, "Copying bars")
 
     def table_file(self) -> TableFile | None:
         """Return the bars of the chosen phase for a file."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ggscope.gui.panes.workspace import Workspace
     from ggscope.session.live import LiveSession
     from ggscope.session.session import Session
+    from ggscope.views.base.cells import CopyForm
 
 
 class CommandContext(WindowContext, Protocol):
@@ -67,7 +68,7 @@ class CommandContext(WindowContext, Protocol):
     def show_file(self) -> None:
         """Show the file in front in its folder."""
 
-    def copy(self, form: str) -> None:
+    def copy(self, form: "CopyForm") -> None:
         """Copy rows as "tsv" or "markdown"."""
 
     def escape(self) -> None:

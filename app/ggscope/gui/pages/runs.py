@@ -18,7 +18,8 @@ from ggscope.render.theme import Theme, css
 from ggscope.run_summaries import RunSummary, default_cache, summaries
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskContext, TaskFailure
-from ggscope.views.base.cells import TableFile
+from ggscope.views.base.cells import CopyForm, TableFile
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_text, set_tip
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.view import View
@@ -55,7 +56,7 @@ def _listed(folder: RunFolder, limit_bytes: int, context: TaskContext) -> Known:
     return tuple(known)
 
 
-class RunsPage(View):
+class RunsPage(Copyable, View):
     """A table of runs: which is fastest, what differs, where the time goes.
 
     Signals
@@ -303,13 +304,9 @@ class RunsPage(View):
         """Return the rows for a file."""
         return self.table.table_file()
 
-    def copy_tsv(self) -> None:
+    def copy_rows(self, form: CopyForm) -> None:
         """Copy the rows that are selected, else all."""
-        self.table.copy_tsv()
-
-    def copy_markdown(self) -> None:
-        """Copy them as Markdown."""
-        self.table.copy_markdown()
+        self.table.copy_rows(form)
 
 
 def _headings(runs: Sequence[RunSummary]) -> tuple[Heading, ...]:

@@ -48,6 +48,7 @@ from ggscope.render.theme import theme as theme_named
 from ggscope.session.session import Session
 from ggscope.session.settings import Drawing
 from ggscope.session.tasks import Request
+from ggscope.views.base.gestures import CanvasGestures
 from ggscope.views.base.safe_text import show_tip
 from ggscope.views.base.view import View, guarded, later
 from ggscope.views.base.widgets import keeps_key, lay_out, pop_up
@@ -351,6 +352,8 @@ class PaintedView(View):
     """Whether the picture gains from OpenGL where there is a graphics card."""
     probe_ms = 0
     """So long after the view is seen the driver is asked for its renderer."""
+    _gestures: CanvasGestures | None = None
+    """What the mouse does in the picture, where it does anything."""
 
     def __init__(
         self,
@@ -408,9 +411,10 @@ class PaintedView(View):
     def pointer_event(self, event: QEvent) -> bool:
         """Handle a press, release, move, double click, wheel or leave of the mouse.
 
-        Use `position_of` for where. Return whether the event is done with.
+        Use `position_of` for where. Return whether the event is done with; views with
+        gestures let these handle it.
         """
-        return False
+        return self._gestures is not None and self._gestures.handle(event)
 
     def takes_key(self, event: QKeyEvent) -> bool:
         """Return whether a key is the view's and not a shortcut of the window."""

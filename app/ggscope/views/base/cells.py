@@ -463,6 +463,17 @@ class TableFile:
     what: str = ""
     selected: "TableFile | None" = None
 
+    @classmethod
+    def of(
+        cls, name: str, titles: Sequence[str], rows: Sequence[Sequence[Value]]
+    ) -> "TableFile | None":
+        """Return rows that are there already; None where there are none."""
+
+        def text(form: CopyForm, _: Watcher) -> str:
+            return rows_text(form, titles, rows)
+
+        return cls(name, text, len(rows), len(rows)) if rows else None
+
 
 def rows_text(
     form: CopyForm,

@@ -49,6 +49,7 @@ from ggscope.analysis.workers import Watcher
 from ggscope.render.theme import Theme, css, mix, theme
 from ggscope.sanitize import Value, one_line, tooltip
 from ggscope.views.base.cells import CopyForm, TableFile, rows_text
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.safe_text import copy_text, show_tip
 from ggscope.views.base.view import View, guarded
 from ggscope.views.base.widgets import mono_font, pop_up, qcolor, scaled, ui_font
@@ -362,7 +363,7 @@ class TextTableModel(QAbstractTableModel):
 
 
 @guarded
-class TextTable(QTableView):
+class TextTable(Copyable, QTableView):
     """Shows a `TextTableModel`; Ctrl+C copies TSV, Ctrl+Shift+C Markdown.
 
     Parameters
@@ -625,13 +626,9 @@ class TextTable(QTableView):
         """Return the selected rows, or all where none is."""
         return self.selected_rows() or list(range(self.rows.rowCount()))
 
-    def copy_tsv(self) -> None:
-        """Copy the selected rows (or all) for a spreadsheet."""
-        copy_text(self.rows.text(self.chosen_rows(), "tsv"))
-
-    def copy_markdown(self) -> None:
-        """Copy the selected rows (or all) as a Markdown table."""
-        copy_text(self.rows.text(self.chosen_rows(), "markdown"))
+    def copy_rows(self, form: CopyForm) -> None:
+        """Copy the selected rows (or all)."""
+        copy_text(self.rows.text(self.chosen_rows(), form))
 
     def table_file(self) -> TableFile:
         """Return all rows for a file, and the selected ones where there are several."""

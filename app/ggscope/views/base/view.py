@@ -10,9 +10,9 @@ leaves open painters behind. So no exception may pass that border.
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal, Slot
 from PySide6.QtWidgets import QWidget
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ggscope.render.theme import Theme
     from ggscope.session.session import Session
     from ggscope.session.settings import Drawing, Settings
-    from ggscope.views.base.cells import TableFile
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -116,31 +115,6 @@ def _report(error: BaseException) -> None:
 
 def _nothing() -> None:
     return None
-
-
-@runtime_checkable
-class Copyable(Protocol):
-    """What can put what is selected in it on the clipboard."""
-
-    def copy_tsv(self) -> None:
-        """Copy for a spreadsheet."""
-        ...
-
-    def copy_markdown(self) -> None:
-        """Copy as a Markdown table."""
-        ...
-
-    def table_file(self) -> "TableFile | None":
-        """Return the same rows for a file; None where there are none."""
-        ...
-
-
-def copying(focus: QWidget | None, others: Iterable[QWidget]) -> list[Copyable]:
-    """Return what has rows to copy: what holds the focus, else which of `others`."""
-    while focus is not None and not isinstance(focus, Copyable):
-        focus = focus.parentWidget()
-    sources = others if focus is None else (focus,)
-    return [source for source in sources if isinstance(source, Copyable)]
 
 
 class ThrottledSlot(QObject):

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from PySide6.QtCore import (
     QCoreApplication,
-    QEvent,
     QItemSelectionModel,
     QPoint,
     QPointF,
@@ -353,7 +352,7 @@ class BuffersView(PaintedView):
         self.result: BuffersResult | None = None
         self._hover = -1
         self.scroll_y = 0.0
-        self._gestures = BuffersGestures(self)
+        self._gestures: BuffersGestures = BuffersGestures(self)
         self.table = BuffersTable(self)
         self.table.chosen.connect(self._on_table_chosen)
         self.table.opened.connect(self._on_table_opened)
@@ -601,10 +600,6 @@ class BuffersView(PaintedView):
         )
 
     # -- mouse ---------------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Zoom, pan, scroll, point at and select."""
-        return self._gestures.handle(event)
 
     def select_buffer(self, row: int, *, add: bool = False) -> None:
         """Select a buffer; `add` adds it, or takes it out where it is selected."""

@@ -4,7 +4,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QWidget
 
@@ -239,10 +239,6 @@ class StepsPane(PaintedView):
         """Return every figure of the row at a position."""
         return self.row_text(self.step_at(y))
 
-    def pointer_event(self, event: QEvent) -> bool:
-        """Hover, click and scroll."""
-        return self._gestures.handle(event)
-
     def press_key(self, event: QKeyEvent) -> None:
         """Go from row to row by arrows, highlight a step's spans by Enter."""
         key = Qt.Key(event.key())
@@ -410,10 +406,6 @@ class DurationsPane(PaintedView):
             text = format_count(round(n)) if n.is_integer() else f"{n:.1f}"
             lines.append(f"{name}: {text} of {format_count(side.timed)} spans")
         return "\n".join(lines)
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Follow the mouse with a cross hair."""
-        return self._gestures.handle(event)
 
 
 class _HairGestures(CanvasGestures):

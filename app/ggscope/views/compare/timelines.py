@@ -140,7 +140,7 @@ class TimelinesPane(PaintedView):
         self._is_new = True
         self._pointed = _A
         self.index_of: Callable[[Trace], TraceIndex] = TraceIndex
-        self._gestures = TimelinesGestures(self)
+        self._gestures: TimelinesGestures = TimelinesGestures(self)
         self._make_controls()
         self.set_theme(theme)
         self.connect_until_release(
@@ -617,10 +617,6 @@ class TimelinesPane(PaintedView):
         self.repaint_picture()
 
     # -- input -------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Pan, zoom, move B, hover and click."""
-        return self._gestures.handle(event)
 
     def event(self, event: QEvent) -> bool:
         """Take its keys before the window's shortcuts while there is a picture."""

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
 )
 
 from ggscope.analysis.links import Linked
-from ggscope.analysis.workers import Watcher
 from ggscope.descriptions.files import producer_facts, stated_facts
 from ggscope.descriptions.live import live_facts
 from ggscope.descriptions.spans import Fact, access_line, record_fact
@@ -30,10 +29,9 @@ from ggscope.session.session import Session
 from ggscope.views.base.cells import (
     CopyForm,
     TableFile,
-    rows_text,
     to_markdown,
-    to_tsv,
 )
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.fact_list import FactList
 from ggscope.views.base.safe_text import Label, copy_text
 from ggscope.views.base.summary_panel import SUMMARY_TASK, SummaryPanel
@@ -65,7 +63,7 @@ SYNC_SPANS = 50_000
 STATS_TASK = "details-stats"
 
 
-class DetailsView(View):
+class DetailsView(Copyable, View):
     """Shows the active entity of the selection."""
 
     def __init__(
@@ -491,24 +489,16 @@ class DetailsView(View):
         if entity is not None and (ids := entity.alike()):
             self.session.selection.select(Selection("spans", ids))
 
-    def copy_markdown(self) -> None:
-        """Copy all that is shown as a Markdown table."""
-        copy_text(self.markdown())
-
-    def copy_tsv(self) -> None:
-        """Copy all that is shown for a spreadsheet, one fact a line."""
-        copy_text(to_tsv(("name", self._title.text()), self._shown_rows()))
+    def copy_rows(self, form: CopyForm) -> None:
+        """Copy all that is shown; in Markdown its name is the title."""
+        if form == "markdown":
+            copy_text(self.markdown())
+        else:
+            super().copy_rows(form)
 
     def table_file(self) -> TableFile | None:
         """Return all that is shown for a file, one fact a line; None of nothing."""
-        titles, rows = ("name", self._title.text()), self._shown_rows()
-        if not rows:
-            return None
-
-        def text(form: CopyForm, _: Watcher) -> str:
-            return rows_text(form, titles, rows)
-
-        return TableFile("details", text, len(rows), len(rows))
+        return TableFile.of("details", ("name", self._title.text()), self._shown_rows())
 
     def _shown_rows(self) -> list[tuple[str, str]]:
         rows = [(fact.label, fact.value) for fact in self.facts.facts]

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPointF, QSignalBlocker, QSize, QTimer, Signal
+from PySide6.QtCore import QPointF, QSignalBlocker, QSize, QTimer, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QMenu, QPushButton, QWidget
 
@@ -223,7 +223,7 @@ class HeatmapView(PaintedView):
         self._begins: tuple[HeatBase, I64 | None] | None = None
         self._is_own_selection = False
         self._scroll_rest = 0.0
-        self._gestures = HeatmapGestures(self)
+        self._gestures: HeatmapGestures = HeatmapGestures(self)
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self.invalidate)
         self.set_theme(theme)
@@ -706,10 +706,6 @@ class HeatmapView(PaintedView):
         from ggscope.views.heatmap.interaction import heatmap_menu
 
         return heatmap_menu(self, QPointF(x, y))
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Handle the mouse."""
-        return self._gestures.handle(event)
 
     def put_out(self) -> bool:
         """Give up what is being dragged or marked; return whether there was some."""

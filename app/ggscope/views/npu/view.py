@@ -5,7 +5,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
@@ -616,10 +616,6 @@ class NpuView(PaintedView):
         self.show_chosen()
 
     # -- input -------------------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Hover, select, pan and zoom."""
-        return self._gestures.handle(event)
 
     def press_key(self, event: QKeyEvent) -> None:
         """Step through rows and windows, stalls or points; show what is selected."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from PySide6.QtCore import QEvent, QPointF
+from PySide6.QtCore import QPointF
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -550,10 +550,6 @@ class PointsView(PaintedView):
         return points_menu(self, QPointF(x, y))
 
     # -- input -------------------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Handle the mouse."""
-        return self._gestures.handle(event)
 
     def takes_key(self, event: QKeyEvent) -> bool:
         """Return whether a key means the picture."""

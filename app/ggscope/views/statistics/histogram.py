@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QMenu, QWidget
 
@@ -133,7 +133,7 @@ class HistogramView(PaintedView):
         self._of: Trace | None = None
         self._hover, self._anchor = -1, -1
         self._made = Filter()
-        self._gestures = HistogramGestures(self)
+        self._gestures: HistogramGestures = HistogramGestures(self)
         self.controls = ControlRow(self)
         names = [(AMOUNT_NAMES[of], of) for of in AMOUNTS]
         tip = "Time of spans, or bytes and rate of ops (bytes by time)"
@@ -273,10 +273,6 @@ class HistogramView(PaintedView):
         return bars_text(scene.trace, scene.distribution, scene.bars, a, b)
 
     # -- input -------------------------------------------------------------------
-
-    def pointer_event(self, event: QEvent) -> bool:
-        """Hover, drag and click."""
-        return self._gestures.handle(event)
 
     def takes_key(self, event: QKeyEvent) -> bool:
         """Return whether a key moves the cursor, filters or takes back."""

@@ -43,7 +43,8 @@ from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
 from ggscope.session.session import Session
 from ggscope.session.tasks import TaskFailure, TaskState
-from ggscope.views.base.cells import TableFile
+from ggscope.views.base.cells import CopyForm, TableFile
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.safe_text import add_action, add_menu
 from ggscope.views.base.text_table import Cell, Heading, TextTableModel
 from ggscope.views.base.view import View
@@ -81,7 +82,7 @@ _OF_SPANS: tuple[By, ...] = ("lane", "engine")
 """Groupings of all spans; the others are of ops."""
 
 
-class StatisticsView(View):
+class StatisticsView(Copyable, View):
     """One table of figures, always on; it follows marking, panning and filters."""
 
     def __init__(
@@ -304,13 +305,9 @@ class StatisticsView(View):
         """Return the rows of the table that is shown, for a file."""
         return self._table_shown().table_file()
 
-    def copy_tsv(self) -> None:
-        """Copy the table that is shown for a spreadsheet."""
-        self._table_shown().copy_tsv()
-
-    def copy_markdown(self) -> None:
-        """Copy the table that is shown as a Markdown table."""
-        self._table_shown().copy_markdown()
+    def copy_rows(self, form: CopyForm) -> None:
+        """Copy the table that is shown."""
+        self._table_shown().copy_rows(form)
 
     # -- counting ----------------------------------------------------------
 

@@ -36,6 +36,7 @@ from ggscope.views.base.cells import (
     CopyRequest,
     TableFile,
 )
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.safe_text import add_action, copy_text
 from ggscope.views.base.view import View
 from ggscope.views.base.widgets import (
@@ -193,7 +194,7 @@ def _span_from(
     raise QueryError("no record starts at or after this time")
 
 
-class TableView(View):
+class TableView(Copyable, View):
     """Rows of spans in compact (one line) or detailed form (all sources)."""
 
     def __init__(
@@ -274,7 +275,7 @@ class TableView(View):
         grid.row_opened.connect(self._on_row_opened)
         grid.menu_requested.connect(self._on_menu_requested)
         grid.sort_requested.connect(self.sort_by)
-        grid.copy_requested.connect(self.copy_selection)
+        grid.copy_requested.connect(self.copy_rows)
         grid.all_requested.connect(self.select_all)
         grid.toggle_requested.connect(self.toggle_detailed)
         grid.jump_requested.connect(self._take_jump)
@@ -641,19 +642,11 @@ class TableView(View):
 
     # -- copy --------------------------------------------------------------
 
-    def copy_tsv(self) -> None:
-        """Copy the selected records for a spreadsheet."""
-        self.copy_selection("tsv")
-
-    def copy_markdown(self) -> None:
-        """Copy the selected records as a Markdown table."""
-        self.copy_selection("markdown")
-
     def copy_json(self) -> None:
         """Copy the selected records as JSON."""
-        self.copy_selection("json")
+        self.copy_rows("json")
 
-    def copy_selection(self, form: CopyForm) -> None:
+    def copy_rows(self, form: CopyForm) -> None:
         """Copy the selected records; without a selection all listed ones."""
         selection = self.session.selection.current
         copy_request = self._request(

@@ -35,7 +35,8 @@ from ggscope.render.model_map import (
 from ggscope.render.theme import Theme
 from ggscope.session.session import Session
 from ggscope.views.base.canvas import PaintedView
-from ggscope.views.base.cells import TableFile
+from ggscope.views.base.cells import CopyForm, TableFile
+from ggscope.views.base.copying import Copyable
 from ggscope.views.base.safe_text import ElidedLabel, add_action, copy_name
 from ggscope.views.base.text_table import Cell, Heading, TextTable, TextTableModel
 from ggscope.views.base.tree_table import TreeTable, TreeTableModel
@@ -93,7 +94,7 @@ _MIN_ROWS = 3
 """The map is hidden unless this many rows stay visible."""
 
 
-class TensorsView(PaintedView):
+class TensorsView(Copyable, PaintedView):
     """Lists the tensors of the model files, or else those that the trace names.
 
     A tensor that is selected elsewhere is selected here, and the other way round.
@@ -642,16 +643,14 @@ class TensorsView(PaintedView):
 
     def table_file(self) -> TableFile | None:
         """Return the rows that are shown, for a file."""
-        table = self.metadata if self.switch.isChecked() else self.table
-        return table.table_file()
+        return self._table_shown().table_file()
 
-    def copy_tsv(self) -> None:
+    def copy_rows(self, form: CopyForm) -> None:
         """Copy the rows that are selected, else all."""
-        (self.metadata if self.switch.isChecked() else self.table).copy_tsv()
+        self._table_shown().copy_rows(form)
 
-    def copy_markdown(self) -> None:
-        """Copy them as Markdown."""
-        (self.metadata if self.switch.isChecked() else self.table).copy_markdown()
+    def _table_shown(self) -> TextTable:
+        return self.metadata if self.switch.isChecked() else self.table
 
 
 def _show_in_heatmap(session: Session, chosen: Selection) -> None:

@@ -92,7 +92,7 @@ class TimelineView(PaintedView):
         self._flash_timer.setSingleShot(True)
         self._flash_timer.setInterval(FLASH_MS)
         self._flash_timer.timeout.connect(self._on_flash_over)
-        self._gestures = Gestures(self)
+        self._gestures: Gestures = Gestures(self)
         self.glide: Glide | None = None  # made for the first trace that grows
         self._is_calm = False
         self._touched_at = -REST_S
