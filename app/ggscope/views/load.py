@@ -134,7 +134,7 @@ class LoadView(PaintedView):
         self.box.addWidget(self.controls)
         self.box.addWidget(self.text_label)
         self.box.addWidget(split, 1)
-        self.set_theme(theme)
+        self.theme_with(self.controls, self.table)
         self.connect_until_release(
             (session.ranges.marked_changed, self._on_marked),
         )
@@ -219,12 +219,6 @@ class LoadView(PaintedView):
     def _on_marked(self, _: object = None) -> None:
         if self.range_box.isChecked() and self._of is not None:
             self._ask(self._of)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.controls.set_theme(theme)
-        self.table.set_theme(theme)
 
     # -- picture ---------------------------------------------------------------
 

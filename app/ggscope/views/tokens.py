@@ -168,7 +168,7 @@ class TokensView(Copyable, PaintedView):
         self.controls.add_button("Show all", "Show the whole axis", self.show_all)
         self.controls.add_button("Copy", "Copy all bars as text", self.copy_tsv)
         self.box.insertWidget(0, self.controls)
-        self.set_theme(theme)
+        self.theme_with(self.controls)
         self.connect_until_release((session.selection.changed, self.repaint_picture))
 
     # -- session ---------------------------------------------------------------
@@ -246,11 +246,6 @@ class TokensView(Copyable, PaintedView):
         self.show_all()
         self._hover = -1
         self._say()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.controls.set_theme(theme)
 
     # -- picture ---------------------------------------------------------------
 

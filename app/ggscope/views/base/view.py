@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from PySide6.QtCore import QObject, QSize, QTimer, Signal, Slot
 from PySide6.QtWidgets import QWidget
@@ -117,6 +117,13 @@ def _nothing() -> None:
     return None
 
 
+class Themed(Protocol):
+    """A part of a view with colours of its own."""
+
+    def set_theme(self, theme: "Theme") -> None:
+        """Use the colours of `theme`."""
+
+
 class ThrottledSlot(QObject):
     """A slot that is called less often while a program runs."""
 
@@ -173,6 +180,7 @@ class View(QWidget):
         self.theme = theme
         self._connections: list[Connection] = []
         self._throttled: list[ThrottledSlot] = []
+        self._themed: tuple[Themed, ...] = ()
         self._updates = FrameClient(
             session.frames, self._flush, is_ready=self.isVisible
         )
@@ -222,9 +230,17 @@ class View(QWidget):
         self._connections.clear()
         self.is_released = True
 
+    def theme_with(self, *parts: Themed) -> None:
+        """Colour parts of the view as it is coloured, now and in each theme to come."""
+        self._themed += parts
+        for part in parts:
+            part.set_theme(self.theme)
+
     def set_theme(self, theme: "Theme") -> None:
         """Use the colours of `theme`."""
         self.theme = theme
+        for part in self._themed:
+            part.set_theme(theme)
 
     def set_zoom(self, zoom: float) -> None:
         """Draw what is painted by hand `zoom` times as large: the font scale."""

@@ -102,12 +102,7 @@ class StepsPane(PaintedView):
             "tokens", _TOKENS, "Tokens that count", self.invalidate
         )
         self.box.insertWidget(0, self.controls)
-        self.set_theme(theme)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.controls.set_theme(theme)
+        self.theme_with(self.controls)
 
     def set_compared(self, compared: Compared | None) -> None:
         """Show the steps of another comparison, as soon as the page is seen."""
@@ -319,12 +314,7 @@ class DurationsPane(PaintedView):
             "axis", axes, "Axis of durations", self.invalidate
         )
         self.box.insertWidget(0, self.controls)
-        self.set_theme(theme)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.controls.set_theme(theme)
+        self.theme_with(self.controls)
 
     def set_compared(self, compared: Compared | None, key: str) -> None:
         """Show the durations of a group, as soon as the page is seen."""

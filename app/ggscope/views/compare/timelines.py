@@ -142,7 +142,7 @@ class TimelinesPane(PaintedView):
         self.index_of: Callable[[Trace], TraceIndex] = TraceIndex
         self._gestures: TimelinesGestures = TimelinesGestures(self)
         self._make_controls()
-        self.set_theme(theme)
+        self.theme_with(self.controls)
         self.connect_until_release(
             (session.viewport.changed, self._on_viewport),
             (session.selection.changed, self._on_selection),
@@ -161,11 +161,6 @@ class TimelinesPane(PaintedView):
         add("Token ›", "Next token of both (])", partial(self.step_token, 1))
         add("Show all", "Show all of both runs (F)", self.show_all)
         self.box.insertWidget(0, self.controls)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.controls.set_theme(theme)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Catch up with what was selected while nobody looked."""

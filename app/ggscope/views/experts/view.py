@@ -91,17 +91,11 @@ class ExpertsView(PaintedView):
         self.cover.hide()
         self.box.addWidget(self.bar)
         self.box.addWidget(self.splitter, 1)
-        self.set_theme(theme)
+        self.theme_with(self.bar, self.cover)
         self.connect_until_release(
             (session.selection.changed, self.repaint_picture),
             (session.linking.linked_changed, self.repaint_picture),
         )
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.bar.set_theme(theme)
-        self.cover.set_theme(theme)
 
     # -- computing -----------------------------------------------------------------
 

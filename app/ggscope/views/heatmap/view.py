@@ -226,7 +226,7 @@ class HeatmapView(PaintedView):
         self._gestures: HeatmapGestures = HeatmapGestures(self)
         self._timer = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._timer.timeout.connect(self.invalidate)
-        self.set_theme(theme)
+        self.theme_with(self.head)
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.linking.linked_changed, self._on_linked),
@@ -240,11 +240,6 @@ class HeatmapView(PaintedView):
     def head_widget(self) -> QWidget:
         """Return the controls."""
         return self.head
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.head.set_theme(theme)
 
     # -- session -----------------------------------------------------------------
 

@@ -109,7 +109,7 @@ class PointsView(PaintedView):
         self._cache = PointsCache()
         self._gestures = PointsGestures(self)
         self.renderer_changed.connect(self._show_renderer)
-        self.set_theme(theme)
+        self.theme_with(self.head)
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.queries.mask_changed, self.invalidate),
@@ -123,11 +123,6 @@ class PointsView(PaintedView):
     def head_widget(self) -> QWidget:
         """Return the controls."""
         return self.head
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.head.set_theme(theme)
 
     # -- session -----------------------------------------------------------------
 

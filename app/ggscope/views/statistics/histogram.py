@@ -141,7 +141,7 @@ class HistogramView(PaintedView):
         axes = (("logarithmic", True), ("linear", False))
         self.axis_box = self.controls.add_choice("axis", axes, "Axis", self._on_axis)
         self.box.insertWidget(0, self.controls)
-        self.set_theme(theme)
+        self.theme_with(self.controls)
 
     def set_subject(self, subject: Subject | None) -> None:
         """Show the spans of something else; None = of nothing."""
@@ -184,11 +184,6 @@ class HistogramView(PaintedView):
     def _on_axis(self) -> None:
         self._forget()
         self.repaint_picture()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.controls.set_theme(theme)
 
     # -- picture ---------------------------------------------------------------
 

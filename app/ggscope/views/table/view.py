@@ -219,7 +219,7 @@ class TableView(Copyable, View):
         self._form = self._footer.form
         self._build_layout()
         self._connect_grid()
-        self.set_theme(theme)
+        self.theme_with(self.grid, self._empty, self._footer)
         self.connect_until_release(
             (session.trace_changed, self._on_trace_changed),
             (session.selection.changed, self._on_selection_changed),
@@ -581,13 +581,6 @@ class TableView(Copyable, View):
     def toggle_detailed(self) -> None:
         """Switch between compact and detailed form."""
         self.set_detailed(not self.is_detailed)
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.grid.set_theme(theme)
-        self._empty.set_theme(theme)
-        self._footer.set_theme(theme)
 
     # -- selection ---------------------------------------------------------
 

@@ -98,6 +98,7 @@ class TimelineView(PaintedView):
         self._touched_at = -REST_S
         self.legend = Legend(session, theme, self)
         self.legend.hide()
+        self.theme_with(self.legend)
         self.scroll_bar = QScrollBar(Qt.Orientation.Vertical, self)
         self.scroll_bar.setAccessibleName("Scroll lanes")
         self.scroll_bar.valueChanged.connect(self._on_scrolled)
@@ -432,11 +433,6 @@ class TimelineView(PaintedView):
     def set_calm(self, is_calm: bool) -> None:
         """Move only with what is new, not between that as well."""
         self._is_calm = is_calm
-
-    def set_theme(self, theme: Theme) -> None:
-        """Use the colours of `theme`."""
-        super().set_theme(theme)
-        self.legend.set_theme(theme)
 
     def head_widget(self) -> QWidget | None:
         """Return the legend, for the head of the pane."""
