@@ -5,7 +5,6 @@ Form: the Trace Event Format, a JSON object with ``traceEvents`` or a list of ev
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntFlag
@@ -24,17 +23,16 @@ from ggscope.native.declared import (
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.block_steps import BlockSteps
 from ggscope.readers.common.json_walk import decimal_of
 from ggscope.readers.common.packed_text import (
     LONGEST,
     HeadText,
     TextBlocks,
     TraceText,
-    check_memory,
 )
 from ggscope.readers.common.text_blocks import TextSlots
 from ggscope.readers.common.text_cursor import ScanStatus, TextCursor, string_of
-from ggscope.readers.snapshots import SnapshotScheduler
 
 BLOCK_BYTES = 4 << 20
 _FACT_BYTES = 1 << 20
@@ -52,7 +50,6 @@ OF_OPS = ("layer", "token", "core", "numa")
 """What ggscope writes of an op beside its times."""
 _OF_OWN = (*OF_OPS, "span", "word")
 _PHASES = 128
-_MEMORY_BLOCKS = 32
 """After so many blocks the free memory is looked at."""
 
 
@@ -185,9 +182,9 @@ class EventScan:
         *,
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
-        self._text, self._context, self._size = text, context, size
-        self._publish = publish
-        self._pace = SnapshotScheduler.of_blocks()
+        self._text, self._context = text, context
+        early = None if publish is None else partial(publish, self)
+        self._steps = BlockSteps(text, context, size, early)
         self._block_bytes = block_bytes
         self._numbers: dict[str, int] = {}
         self._tracks: dict[int, int] = {}
@@ -224,13 +221,9 @@ class EventScan:
         Cancelled
             If that was asked for.
         """
-        with ThreadPoolExecutor(1) as pool:
-            blocks = TextBlocks(self._text, pool, self._block_bytes)
-            try:
-                self._begin(blocks)
-            finally:
-                self.faults.ended = blocks.ended
-                pool.shutdown(cancel_futures=True)
+        with TextBlocks(self._text, self._block_bytes) as blocks:
+            self._begin(blocks)
+            self.faults.ended = blocks.ended
         return self.events(is_last=True)
 
     def events(self, *, is_last: bool = False) -> Events:
@@ -317,20 +310,14 @@ class EventScan:
 
     def _take_list(self, cursor: TextCursor) -> bool:
         """Take events; return False where the text ends before their list does."""
-        blocks, n_blocks = cursor.blocks, 0
+        blocks = cursor.blocks
         while True:
-            self._context.progress(self._text.packed_at, self._size)
+            self._steps.begin()
             cursor.at, status = self._scan(blocks, cursor.at)
             if status is ScanStatus.CLOSED:
                 self.faults.has_end = True
                 return True
-            n_blocks += 1
-            if self._publish is not None and len(self._table):
-                done = self._text.packed_at
-                if n_blocks == 1 or self._pace.is_due(done, self._size):
-                    self._pace.timed(partial(self._publish, self), done)
-            if n_blocks % _MEMORY_BLOCKS == 0:
-                check_memory()
+            self._steps.end(has_rows=len(self._table) > 0)
             if len(blocks.data) - cursor.at >= LONGEST:
                 # Go on behind it, with whatever looks like an event.
                 self._note_broken(cursor.offset)

@@ -7,7 +7,6 @@ first line names the columns; which of them are read, and as what, readers say.
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,19 +19,18 @@ from ggscope.native.declared import TableLayout, TableRows, TableTally
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.block_steps import BlockSteps
 from ggscope.readers.common.gathered import NONE
 from ggscope.readers.common.objects import Kind
 from ggscope.readers.common.packed_text import (
     LONGEST,
     TextBlocks,
     TraceText,
-    check_memory,
     warn_of_packing,
 )
 from ggscope.readers.common.placed_records import Field
 from ggscope.readers.common.text_blocks import TextSlots
 from ggscope.readers.common.text_cursor import ScanStatus
-from ggscope.readers.snapshots import SnapshotScheduler
 
 _WHOLE = (Kind.INTEGER, Kind.MICROSECONDS)
 _DELIMITERS = ",;\t"
@@ -40,7 +38,6 @@ _CAPACITY = 1 << 15
 _N_TEXTS = 1 << 18
 _FIRST_BYTES = 1 << 20
 """Of the first block, for an early picture."""
-_MEMORY_BLOCKS = 32
 _HEADER_BYTES = 32 << 10
 _MAX_FIELDS = 4096
 
@@ -148,34 +145,23 @@ class DelimitedTable:
         ----------
         publish : called with the rows so far, for an early picture; None = do not.
         """
-        pace = SnapshotScheduler.of_blocks()
-        with ThreadPoolExecutor(1) as pool:
-            blocks = TextBlocks(text, pool)
-            try:
-                blocks.first(_FIRST_BYTES)
-                at, n_blocks = self._header.end, 0
-                while True:
-                    context.progress(text.packed_at, size)
-                    at = self._scan(blocks, at, context)
-                    n_blocks += 1
-                    if publish is not None and len(self):
-                        done = text.packed_at
-                        if n_blocks == 1 or pace.is_due(done, size):
-                            pace.timed(publish, done)
-                    if n_blocks % _MEMORY_BLOCKS == 0:
-                        check_memory()
-                    if len(blocks.data) - at >= LONGEST:
-                        self._note_stray(blocks.offset + at, 1)
-                        at = len(blocks.data)
-                    if not blocks.is_last and blocks.extend(at):
-                        at = 0
-                        continue
-                    # Nothing follows: what is left is a line without its end.
-                    self._scan(blocks, 0 if blocks.is_last else at, context)
+        steps = BlockSteps(text, context, size, publish)
+        with TextBlocks(text) as blocks:
+            blocks.first(_FIRST_BYTES)
+            at = self._header.end
+            while True:
+                steps.begin()
+                at = self._scan(blocks, at, context)
+                steps.end(has_rows=len(self) > 0)
+                if len(blocks.data) - at >= LONGEST:
+                    self._note_stray(blocks.offset + at, 1)
+                    at = len(blocks.data)
+                if blocks.is_last or not blocks.extend(at):
                     break
-            finally:
-                self.ended = blocks.ended
-                pool.shutdown(cancel_futures=True)
+                at = 0
+            # Nothing follows: what is left is a line without its end.
+            self._scan(blocks, 0 if blocks.is_last else at, context)
+            self.ended = blocks.ended
 
     def _scan(self, blocks: TextBlocks, at: int, context: ReadContext) -> int:
         """Take the rows of a block; return where the next one begins."""

@@ -5,7 +5,6 @@ longer than that, those bytes do not show what the file is; its outline does.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from ggscope.model.tables import U8
 from ggscope.readers.api import HEAD_BYTES
@@ -34,8 +33,7 @@ def outline(source: Source) -> bytes:
     ReadError
         If the file cannot be read.
     """
-    with ThreadPoolExecutor(1) as pool:
-        blocks = TextBlocks(_Begin(text_of(source)), pool)
+    with TextBlocks(_Begin(text_of(source))) as blocks:
         made = _Outline(TextCursor(blocks, lambda: None))
         made.take(0)
     return bytes(made.text)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -144,49 +144,25 @@ class LineTable:
         }
 
 
-class CountedLines(Protocol):
-    """Lines of a file that are no rows."""
-
-    @property
-    def n_broken(self) -> int:
-        """Lines that begin like an event and cannot be read."""
-        ...
-
-    @property
-    def first_broken(self) -> int:
-        """The number of the first of them, from 0."""
-        ...
-
-    @property
-    def n_other(self) -> int:
-        """Lines that are none."""
-        ...
-
-    @property
-    def first_other(self) -> int:
-        """The number of the first of them, from 0."""
-        ...
-
-
-def warn_broken(builder: TraceBuilder, lines: CountedLines) -> None:
-    """Warn of lines that begin like an event and cannot be read."""
+def warn_broken(builder: TraceBuilder, n: int, first: int) -> None:
+    """Warn of n lines that begin like an event and cannot be read, from the first."""
     builder.warn(
         Severity.DATA_LOSS,
         "broken_line",
         "lines begin like an event and cannot be read; they are left out.",
-        count=lines.n_broken,
-        place=f"line {lines.first_broken + 1:,}",
+        count=n,
+        place=f"line {first + 1:,}",
     )
 
 
-def warn_stray(builder: TraceBuilder, lines: CountedLines, examples: str) -> None:
-    """Note lines that are no events, such as `examples`."""
+def warn_stray(builder: TraceBuilder, n: int, first: int, examples: str) -> None:
+    """Note n lines that are no events, from the first on, such as `examples`."""
     builder.warn(
         Severity.INFO,
         "stray_line",
         f"lines are no events: {examples}, or of another program.",
-        count=lines.n_other,
-        place=f"line {lines.first_other + 1:,}",
+        count=n,
+        place=f"line {first + 1:,}",
     )
 
 

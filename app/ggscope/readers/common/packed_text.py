@@ -4,7 +4,7 @@ import io
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -205,15 +205,20 @@ class TextBlocks:
     ended : why unpacking ended too soon; "" = it did not.
     """
 
-    def __init__(
-        self, text: TraceText, pool: ThreadPoolExecutor, block: int = BLOCK_BYTES
-    ) -> None:
-        self._text, self._pool, self._block = text, pool, block
+    def __init__(self, text: TraceText, block: int = BLOCK_BYTES) -> None:
+        self._text, self._block = text, block
+        self._pool = ThreadPoolExecutor(1)
         self.ended = ""
         self.data: U8 = np.zeros(0, np.uint8)
         self.offset = 0
         self.is_last = False
         self._next: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
     def first(self, length: int) -> U8:
         """Read the first block."""

@@ -61,7 +61,7 @@ def note_problems(
     """
     for code in _CODES:
         builder.retract(code)
-    warn_broken(builder, lines)
+    warn_broken(builder, lines.n_broken, lines.first_broken)
     _warn_by_notes(builder, notes, is_over)
     if lines.n_repaired:
         builder.warn(
@@ -71,7 +71,7 @@ def note_problems(
             count=lines.n_repaired,
             place=f"line {lines.first_repaired + 1:,}",
         )
-    warn_stray(builder, lines, "banners, summaries")
+    warn_stray(builder, lines.n_other, lines.first_other, "banners, summaries")
     if sums.n_open and is_over:
         builder.warn(
             Severity.NOTICE,

@@ -4,7 +4,6 @@ Form: ``trace.proto`` of Perfetto, a list of ``TracePacket`` as field 1.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from functools import partial
@@ -15,11 +14,11 @@ from ggscope.errors import ReadError
 from ggscope.model.tables import F64, I64, U8, U64, Array, narrow
 from ggscope.readers.api import ReadContext
 from ggscope.readers.chunked import ChunkedTable
+from ggscope.readers.common.block_steps import BlockSteps
 from ggscope.readers.common.packed_text import (
     HeadText,
     TextBlocks,
     TraceText,
-    check_memory,
     zstd_reader,
 )
 from ggscope.readers.perfetto.buffers import OF_OWN, TRACK_COLUMNS, Buffers, Tables
@@ -30,12 +29,10 @@ from ggscope.readers.perfetto.bundles import (
     unpacked_bundle,
 )
 from ggscope.readers.perfetto.messages import fields_of, signed, text_of_bytes
-from ggscope.readers.snapshots import SnapshotScheduler
 
 FIRST_BYTES = 1 << 20
 """Of the first block, for an early picture."""
 _CAPACITY = 1 << 16
-_MEMORY_BLOCKS = 32
 
 OWN = "ggscope."
 """What the keys of trace attributes begin with that ggscope writes."""
@@ -226,9 +223,9 @@ class PacketScan:
         *,
         first_bytes: int = FIRST_BYTES,
     ) -> None:
-        self._text, self._context, self._size = text, context, size
-        self._publish, self._first_bytes = publish, first_bytes
-        self._pace = SnapshotScheduler.of_blocks()
+        self._text, self._context, self._first_bytes = text, context, first_bytes
+        early = None if publish is None else partial(publish, self)
+        self._steps = BlockSteps(text, context, size, early)
         self._numbers: dict[str, int] = {}
         self._rows = ChunkedTable(
             offset=np.int64, time=np.int64, duration=np.int64, clock=np.int32,
@@ -264,28 +261,17 @@ class PacketScan:
         Cancelled
             If that was asked for.
         """
-        with ThreadPoolExecutor(1) as pool:
-            blocks = TextBlocks(self._text, pool)
-            try:
-                self._take(blocks)
-            finally:
-                self.faults.ended = blocks.ended
-                pool.shutdown(cancel_futures=True)
+        with TextBlocks(self._text) as blocks:
+            self._take(blocks)
+            self.faults.ended = blocks.ended
         return self.packets(is_last=True)
 
     def _take(self, blocks: TextBlocks) -> None:
         blocks.first(self._first_bytes)
-        n_blocks = 0
         while True:
-            self._context.progress(self._text.packed_at, self._size)
+            self._steps.begin()
             at = self._scan(blocks.data, blocks.offset)
-            n_blocks += 1
-            if self._publish is not None and len(self._rows):
-                done = self._text.packed_at
-                if n_blocks == 1 or self._pace.is_due(done, self._size):
-                    self._pace.timed(partial(self._publish, self), done)
-            if n_blocks % _MEMORY_BLOCKS == 0:
-                check_memory()
+            self._steps.end(has_rows=len(self._rows) > 0)
             if not blocks.extend(at):
                 if len(blocks.data):
                     self.faults.cut_at = blocks.offset + self.places.unpacked

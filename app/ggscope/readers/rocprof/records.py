@@ -7,7 +7,6 @@ Times are nanoseconds of the machine's clock.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import PurePath
@@ -17,9 +16,10 @@ import numpy as np
 from ggscope.model.builder import TraceBuilder
 from ggscope.model.tables import I32, I64, ranked
 from ggscope.readers.api import ReadContext
+from ggscope.readers.common.block_steps import BlockSteps
 from ggscope.readers.common.gathered import NONE, Gathered
 from ggscope.readers.common.objects import Fields, ListFaults, ObjectTable
-from ggscope.readers.common.packed_text import TextBlocks, TraceText, check_memory
+from ggscope.readers.common.packed_text import TextBlocks, TraceText
 from ggscope.readers.common.rocm import (
     AGENT_KINDS,
     COPY,
@@ -33,13 +33,11 @@ from ggscope.readers.common.rocm import (
     counter_series,
 )
 from ggscope.readers.common.text_cursor import TextCursor
-from ggscope.readers.snapshots import SnapshotScheduler
 
 ROOT = "rocprofiler-sdk-tool"
 _MAX_PROCESSES = 256
 _FACT_BYTES = 4 << 20
 _NAMES_BYTES = 32 << 20
-_MEMORY_BLOCKS = 32
 _KERNELS, _COUNTERS = "kernel_dispatch", "counter_collection"
 _WORK = {
     "memory_copy": COPY,
@@ -155,11 +153,10 @@ class JsonRecords:
         size: int,
         publish: Callable[["JsonRecords"], None] | None = None,
     ) -> None:
-        self._text, self._context, self._size = text, context, size
-        self._publish = publish
-        self._pace = SnapshotScheduler.of_blocks()
+        early = None if publish is None else partial(publish, self)
+        self._text = text
+        self._steps = BlockSteps(text, context, size, early, is_first_shown=False)
         self._processes: list[_Process] = []
-        self._n_blocks = 0
         self.faults = ListFaults()
         self.is_cut = False
         self.ended = ""
@@ -169,22 +166,14 @@ class JsonRecords:
 
     def read(self) -> None:
         """Read all of the file."""
-        with ThreadPoolExecutor(1) as pool:
-            blocks = TextBlocks(self._text, pool)
-            try:
-                cursor = TextCursor(blocks, self._check)
-                for key in cursor.members():
-                    if key == ROOT:
-                        self._take_root(cursor)
-                    else:
-                        cursor.value(0)
-                self.is_cut = cursor.is_cut
-            finally:
-                self.ended = blocks.ended
-                pool.shutdown(cancel_futures=True)
-
-    def _check(self) -> None:
-        self._context.progress(self._text.packed_at, self._size)
+        with TextBlocks(self._text) as blocks:
+            cursor = TextCursor(blocks, self._steps.begin)
+            for key in cursor.members():
+                if key == ROOT:
+                    self._take_root(cursor)
+                else:
+                    cursor.value(0)
+            self.is_cut, self.ended = cursor.is_cut, blocks.ended
 
     def _take_root(self, cursor: TextCursor) -> None:
         if cursor.byte() == ord("{"):
@@ -247,16 +236,7 @@ class JsonRecords:
             else:
                 fields = _FIELDS.get(key, _CALLS)
                 table = process.lists.setdefault(key[:MAX_NAME], ObjectTable(fields))
-            table.take(cursor, self.faults, self._after_block)
-
-    def _after_block(self) -> None:
-        self._n_blocks += 1
-        if self._n_blocks % _MEMORY_BLOCKS == 0:
-            check_memory()
-        if self._publish is not None:
-            done = self._text.packed_at
-            if self._pace.is_due(done, self._size):
-                self._pace.timed(partial(self._publish, self), done)
+            table.take(cursor, self.faults, self._steps.end)
 
     # -- what is known -------------------------------------------------------------
 

@@ -488,8 +488,8 @@ def _warn(
     has_times: bool,
 ) -> None:
     """Say what was repaired, guessed and lost."""
-    warn_broken(builder, lines)
-    warn_stray(builder, lines, "headers, summaries")
+    warn_broken(builder, lines.n_broken, lines.first_broken)
+    warn_stray(builder, lines.n_other, lines.first_other, "headers, summaries")
     if not has_times:
         builder.warn(
             Severity.NOTICE,

@@ -8,7 +8,6 @@ objects with ``Name, LayerType, Outputs[{Dimensions, Format/Datatype}]``, and
 """
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -70,13 +69,9 @@ class TensorrtReader:
         refuse_larger(source, _MAX_BYTES, "Is this the right file?")
         context.progress(0, source.size)
         layers = _Layers()
-        with ThreadPoolExecutor(1) as pool:
-            blocks = TextBlocks(text_of(source), pool)
-            try:
-                cursor = TextCursor(blocks, context.check_cancelled)
-                _take(cursor, layers)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with TextBlocks(text_of(source)) as blocks:
+            cursor = TextCursor(blocks, context.check_cancelled)
+            _take(cursor, layers)
         if not len(layers):
             raise CorruptError("no layer of the list can be read.")
         builder = TraceBuilder()

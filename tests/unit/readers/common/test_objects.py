@@ -1,7 +1,6 @@
 """Objects of JSON lists as columns against Python's json module."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,7 @@ def taken(
 ) -> tuple[ObjectTable, ListFaults, TextCursor]:
     """Return the objects of a list that is a text."""
     table, faults = ObjectTable(fields), ListFaults()
-    with ThreadPoolExecutor(1) as pool:
-        blocks = TextBlocks(HeadText(data), pool, block)
+    with TextBlocks(HeadText(data), block) as blocks:
         cursor = TextCursor(blocks, lambda: None)
         table.take(cursor, faults)
     return table, faults, cursor
