@@ -35,12 +35,12 @@ class PackedError(Exception):
     """Why unpacking ended before the end; the text says it to people."""
 
 
-_TOO_MUCH = f"it unpacks to more than {MAX_RATIO} times its size, as no trace does"
+TOO_MUCH = f"it unpacks to more than {MAX_RATIO} times its size, as no trace does"
 
 
 def remedy_of_packing(ended: str) -> str:
     """Return what to do where unpacking ended too soon, for this reason."""
-    if ended == _TOO_MUCH:
+    if ended == TOO_MUCH:
         return "If you trust its source, unpack it (gzip -d, zstd -d) and open that."
     return "Copy or record the file again."
 
@@ -109,6 +109,30 @@ def unpacked_head(data: bytes, limit: int = HEAD_BYTES) -> bytes | None:
         except Exception:  # noqa: BLE001 - two packages, with errors of their own
             return _small_reads(opened, data, limit)
     return data
+
+
+def whole_text(
+    text: TraceText, max_bytes: int, check: Callable[[], None]
+) -> tuple[bytes, str]:
+    """Return a text up to so many bytes, and why unpacking ended too soon, "" not.
+
+    Parameters
+    ----------
+    check : called for each part; may raise to end it.
+    """
+    parts, left = list[bytes](), max_bytes
+    try:
+        while left > 0:
+            check()
+            buffer = np.empty(min(left, 1 << 20), np.uint8)
+            n = text.read_into(buffer)
+            if not n:
+                break
+            parts.append(buffer[:n].tobytes())
+            left -= n
+    except PackedError as error:
+        return b"".join(parts), str(error)
+    return b"".join(parts), ""
 
 
 def packed_estimate(
@@ -302,7 +326,7 @@ class _Bound:
         """Count bytes. Raises PackedError where they are too many."""
         self.text_bytes += n
         if self.text_bytes > max(FREE_BYTES, MAX_RATIO * packed):
-            raise PackedError(_TOO_MUCH)
+            raise PackedError(TOO_MUCH)
 
 
 class _GzipText:

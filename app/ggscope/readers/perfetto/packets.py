@@ -21,6 +21,7 @@ from ggscope.readers.common.packed_text import (
     TraceText,
     zstd_reader,
 )
+from ggscope.readers.common.protobuf import signed
 from ggscope.readers.perfetto.buffers import OF_OWN, TRACK_COLUMNS, Buffers, Tables
 from ggscope.readers.perfetto.bundles import (
     COMPRESSED,
@@ -28,7 +29,7 @@ from ggscope.readers.perfetto.bundles import (
     Places,
     unpacked_bundle,
 )
-from ggscope.readers.perfetto.messages import fields_of, signed, text_of_bytes
+from ggscope.readers.perfetto.messages import fields_of, text_of_bytes
 
 FIRST_BYTES = 1 << 20
 """Of the first block, for an early picture."""

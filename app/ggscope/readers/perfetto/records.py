@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from ggscope.errors import ReadError
 from ggscope.model.tables import Array
 from ggscope.model.trace import RecordView
+from ggscope.readers.common.protobuf import signed
 from ggscope.readers.perfetto.kinds import kind_name
-from ggscope.readers.perfetto.messages import fields_of, real, signed, text_of_bytes
+from ggscope.readers.perfetto.messages import fields_of, real, text_of_bytes
 from ggscope.readers.perfetto.packets import Interned, NoteTexts
 
 _RECORD_BYTES = 64 << 10

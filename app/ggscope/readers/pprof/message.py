@@ -4,40 +4,27 @@ Form: github.com/google/pprof, proto/profile.proto. Fields that are not needed a
 passed over; whether a number stands for something that is there is for the caller.
 """
 
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ggscope.readers.pprof import GZIP
+from ggscope.readers.common.protobuf import (
+    BYTES,
+    VARINT,
+    CutError,
+    fields,
+    signed,
+    varint,
+)
 
 MAX_BYTES = 1 << 30
-MAX_RATIO, FREE_BYTES = 400, 64 << 20
-"""A file may unpack to so many times its size, or to so much in any case."""
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _TOP = {
-    1: _BYTES, 2: _BYTES, 3: _BYTES, 4: _BYTES, 5: _BYTES, 6: _BYTES, 7: _VARINT,
-    8: _VARINT, 9: _VARINT, 10: _VARINT, 11: _BYTES, 12: _VARINT, 13: None,
-    14: _VARINT, 15: _VARINT,
+    1: BYTES, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES, 7: VARINT,
+    8: VARINT, 9: VARINT, 10: VARINT, 11: BYTES, 12: VARINT, 13: None,
+    14: VARINT, 15: VARINT,
 }  # fmt: skip
 """Wire types of the fields of a profile; None: several."""
 _PART_FIELDS = 1 << 11
 """Some tens of milliseconds."""
-_MASK = (1 << 64) - 1
-_SHIFTS = range(0, 64, 7)
-_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
-
-
-class CutError(Exception):
-    """A message ends within a field, or holds what it cannot.
-
-    Attributes
-    ----------
-    at : byte where that field begins.
-    """
-
-    def __init__(self, at: int = 0) -> None:
-        super().__init__(at)
-        self.at = at
 
 
 @dataclass(slots=True)
@@ -102,48 +89,6 @@ class Message:
         return self.texts[number] if 0 <= number < len(self.texts) else ""
 
 
-class RatioError(Exception):
-    """A file unpacks to more than `MAX_RATIO` times its size."""
-
-
-def unpacked(
-    data: bytes, max_bytes: int, check: Callable[[], None] = lambda: None
-) -> tuple[bytes, bool]:
-    """Return what a file holds, and whether all of it could be unpacked.
-
-    Parameters
-    ----------
-    max_bytes : bytes that are unpacked at most.
-    check : called for each part; may raise to end it.
-
-    Raises
-    ------
-    RatioError
-        If it unpacks to much more than it is long.
-    """
-    if not data.startswith(GZIP):
-        return data, True
-    parts: list[bytes] = []
-    left, size = max_bytes, len(data)
-    while data.startswith(GZIP):
-        engine = zlib.decompressobj(31)
-        try:
-            while left > 0 and data and not engine.eof:
-                part = engine.decompress(data, min(left, 1 << 20))
-                parts.append(part)
-                left -= len(part)
-                data = engine.unconsumed_tail
-                if max_bytes - left > max(FREE_BYTES, MAX_RATIO * (size - len(data))):
-                    raise RatioError
-                check()
-        except zlib.error:
-            return b"".join(parts), False
-        if not engine.eof:
-            return b"".join(parts), False
-        data = engine.unused_data.lstrip(b"\0")
-    return b"".join(parts), True
-
-
 def is_profile(data: bytes, *, is_whole: bool) -> bool:
     """Return whether a text may be a profile, or the begin of one."""
     n_types = n_samples = 0
@@ -163,7 +108,7 @@ def is_profile(data: bytes, *, is_whole: bool) -> bool:
 def _is_value_type(data: bytes) -> bool:
     """Return whether a whole message holds two indexes of texts and nothing else."""
     try:
-        return all(k in (1, 2) and w == _VARINT for k, w, _ in fields(data))
+        return all(k in (1, 2) and w == VARINT for k, w, _ in fields(data))
     except CutError:
         return False
 
@@ -188,62 +133,17 @@ def message_of(data: bytes, on_part: Callable[[int], None] = lambda _: None) -> 
     return message
 
 
-def fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """Yield number, wire type and value of each field.
-
-    Raises
-    ------
-    CutError
-        If the text ends within one, with the byte where that one begins.
-    """
-    at, n = 0, len(data)
-    while at < n:
-        begin = at
-        key = data[at]
-        at += 1
-        if key >= 0x80:
-            key, at = _varint(data, begin, begin)
-        wire, length = key & 7, _LENGTHS.get(key & 7, -1)
-        if wire in (_VARINT, _BYTES):
-            if at < n and data[at] < 0x80:
-                length = data[at]
-                at += 1
-            else:
-                length, at = _varint(data, at, begin)
-        if wire == _VARINT:
-            yield key >> 3, wire, length
-            continue
-        if not 0 <= length <= n - at:
-            raise CutError(begin)
-        yield key >> 3, wire, data[at : at + length]
-        at += length
-
-
-def _varint(data: bytes, at: int, begin: int) -> tuple[int, int]:
-    """Return a number and where it ends; `begin`: of the field, for the error."""
-    value = 0
-    for shift, byte in zip(_SHIFTS, data[at : at + len(_SHIFTS)], strict=False):
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _MASK, at + shift // 7 + 1
-    raise CutError(begin)
-
-
 def _data(value: int | bytes) -> bytes:
     if not isinstance(value, bytes):
         raise CutError
     return value
 
 
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
 def _numbers(wire: int, value: int | bytes) -> tuple[int, ...]:
     """Return the numbers of a repeated field, packed or one."""
     if isinstance(value, int):
         return (value,)
-    if wire != _BYTES:
+    if wire != BYTES:
         raise CutError
     if value.isascii():  # numbers of one byte
         return tuple(value)
@@ -257,7 +157,7 @@ def _numbers(wire: int, value: int | bytes) -> tuple[int, ...]:
             numbers.append(byte & 0x7F | value[at + 1] << 7)
             at += 2
         else:
-            number, at = _varint(value, at, at)
+            number, at = varint(value, at, at)
             numbers.append(number)
     return tuple(numbers)
 
@@ -269,18 +169,18 @@ def _plain(data: bytes) -> dict[int, int]:
 
 def _take(message: Message, number: int, wire: int, value: int | bytes) -> None:
     """Take one field of a profile; what is damaged within it counts as broken."""
-    if isinstance(value, bytes) and wire == _BYTES:
+    if isinstance(value, bytes) and wire == BYTES:
         try:
             _take_part(message, number, value)
         except CutError:
             message.n_broken += 1
     elif isinstance(value, int):
         if number == 9:
-            message.time_ns = _signed(value)
+            message.time_ns = signed(value)
         elif number == 10:
-            message.duration_ns = _signed(value)
+            message.duration_ns = signed(value)
         elif number == 12:
-            message.period = _signed(value)
+            message.period = signed(value)
         elif number == 13:
             message.comments.append(value)
         elif number == 14:
@@ -302,7 +202,7 @@ def _take_part(message: Message, number: int, data: bytes) -> None:
         for key, _, value in fields(data):
             if key == 4 and isinstance(value, bytes):
                 line = _plain(value)
-                location.lines.append((line.get(1, 0), _signed(line.get(2, 0))))
+                location.lines.append((line.get(1, 0), signed(line.get(2, 0))))
         message.locations[plain.get(1, 0)] = location
     elif number == 5:
         plain = _plain(data)
@@ -314,7 +214,7 @@ def _take_part(message: Message, number: int, data: bytes) -> None:
         plain = _plain(data)
         message.period_type = plain.get(1, 0), plain.get(2, 0)
     elif number == 13:
-        message.comments.extend(_numbers(_BYTES, data))
+        message.comments.extend(_numbers(BYTES, data))
 
 
 def _sample(data: bytes) -> Sample:
@@ -327,16 +227,16 @@ def _sample(data: bytes) -> Sample:
         and data[behind + 1 : behind + 2] == bytes([(len(data) - behind - 2) & 0x7F])
         and len(data) - behind - 2 < 0x80
     ):
-        sample.locations = _numbers(_BYTES, data[2:behind])
-        sample.values = tuple(map(_signed, _numbers(_BYTES, data[behind + 2 :])))
+        sample.locations = _numbers(BYTES, data[2:behind])
+        sample.values = tuple(map(signed, _numbers(BYTES, data[behind + 2 :])))
         return sample
     for number, wire, value in fields(data):
         if number == 1:
             sample.locations += _numbers(wire, value)
         elif number == 2:
-            sample.values += tuple(map(_signed, _numbers(wire, value)))
+            sample.values += tuple(map(signed, _numbers(wire, value)))
         elif number == 3 and isinstance(value, bytes):
             label = _plain(value)
-            row = (label.get(1, 0), label.get(2, 0), _signed(label.get(3, 0)))
+            row = (label.get(1, 0), label.get(2, 0), signed(label.get(3, 0)))
             sample.labels.append((*row, label.get(4, 0)))
     return sample

@@ -12,6 +12,13 @@ from ggscope.model.trace import Severity, Trace
 from ggscope.model.units import Clock, Unit, format_bytes
 from ggscope.readers.api import NOT_MINE, Head, ReadContext, Sniff
 from ggscope.readers.common.file_facts import file_trace
+from ggscope.readers.common.packed_text import (
+    MAX_RATIO,
+    TOO_MUCH,
+    text_of,
+    unpacked_head,
+    whole_text,
+)
 from ggscope.readers.common.stacks import (
     StackBuilder,
     StackRecords,
@@ -25,13 +32,10 @@ from ggscope.readers.common.weight_units import WEIGHTS, kind_of, ticks_of, unit
 from ggscope.readers.pprof import GZIP, INFO
 from ggscope.readers.pprof.message import (
     MAX_BYTES,
-    MAX_RATIO,
     Location,
     Message,
-    RatioError,
     is_profile,
     message_of,
-    unpacked,
 )
 from ggscope.readers.source import Source
 
@@ -50,7 +54,7 @@ class PprofReader:
 
     def sniff(self, head: Head) -> Sniff:
         """Judge a file by its first fields, unpacked where it is packed."""
-        data, _ = unpacked(head.data, _HEAD_BYTES)
+        data = unpacked_head(head.data, _HEAD_BYTES) or b""
         is_whole = len(head.data) >= head.size and len(data) < _HEAD_BYTES
         if is_profile(data, is_whole=is_whole):
             return Sniff(90, "types of values and samples of pprof")
@@ -73,15 +77,13 @@ class PprofReader:
         weights = INFO.option_values(context.options)[WEIGHTS]
         context.progress(0, source.size)
         max_bytes = max(min(available_bytes() // _BYTES_PER_BYTE, MAX_BYTES), 0) + 1
-        packed = source.read(0, min(source.size, max_bytes))
-        try:
-            data, is_whole = unpacked(packed, max_bytes, context.check_cancelled)
-        except RatioError:
+        data, ended = whole_text(text_of(source), max_bytes, context.check_cancelled)
+        if ended == TOO_MUCH:
             raise LimitExceededError(
                 f"the profile unpacks to more than {MAX_RATIO} times its size, as no "
                 "profile does.",
                 hint="If you trust its source, unpack it (gzip -d) and open that.",
-            ) from None
+            )
         if len(data) >= max_bytes:
             raise LimitExceededError(
                 f"the profile is larger than {format_bytes(max_bytes)}, the available "
@@ -98,12 +100,12 @@ class PprofReader:
             raise CorruptError(
                 "there is no sample in it.",
                 # A place in what is unpacked is none in the file.
-                offset=0 if packed.startswith(GZIP) else max(message.cut_at, 0),
+                offset=0 if source.head(2) == GZIP else max(message.cut_at, 0),
                 hint="Is this a profile of pprof?",
             )
         builder = TraceBuilder()
         _Profile(builder, message, source.size).add(weights, context)
-        _warn_of_cut(builder, message, is_whole=is_whole)
+        _warn_of_cut(builder, message, is_whole=not ended)
         n = len(message.samples)
         return file_trace(
             builder, INFO, source, n, _counts(message), noun="samples",
