@@ -8,13 +8,13 @@ import numpy.typing as npt
 from ggscope.analysis.heat.byte_ranges import Mask
 from ggscope.analysis.statistics.table import stat_table
 from ggscope.analysis.workers import CHUNK_ROWS, Watcher, chunks
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Table
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LayerActivity:
+class LayerActivity(Table):
     """How long ops of each layer ran, summed over threads.
 
     Attributes
@@ -27,9 +27,6 @@ class LayerActivity:
     layer: I64
     ticks: I64
     time: TimeRange | None
-
-    def __len__(self) -> int:
-        return len(self.layer)
 
     @property
     def shares(self) -> npt.NDArray[np.float64]:

@@ -136,7 +136,7 @@ class Table:
             _EMPTY[cls] = table
         return table
 
-    def take(self, rows: npt.NDArray[Any]) -> Self:
+    def take(self, rows: npt.NDArray[Any] | slice) -> Self:
         """Return the given rows; what is no column stays."""
         taken: dict[str, Any] = {}
         for f in fields(self):
@@ -146,6 +146,19 @@ class Table:
             elif isinstance(value, Table):
                 taken[f.name] = value.take(rows)
         return replace(self, **taken)
+
+    def followed_by(self, more: Self) -> Self:
+        """Return these rows and those behind them; what is no column is as there."""
+        if not len(self):
+            return more
+        columns: dict[str, Any] = {}
+        for f in fields(self):
+            value, behind = getattr(self, f.name), getattr(more, f.name)
+            if isinstance(value, np.ndarray):
+                columns[f.name] = np.concatenate([value, behind])
+            elif isinstance(value, Table):
+                columns[f.name] = value.followed_by(behind)
+        return replace(more, **columns)
 
     def full(self) -> Self:
         """Return the table with every column, "unknown" where it had none."""

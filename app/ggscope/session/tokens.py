@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ggscope.model.tables import I64
+from ggscope.model.tables import I64, Table
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TokenTimes:
+class TokenTimes(Table):
     """Tokens (or passes) in order of their start.
 
     Attributes
@@ -25,9 +25,6 @@ class TokenTimes:
     end: I64
     span: I64
     number: I64
-
-    def __len__(self) -> int:
-        return len(self.start)
 
     def range_of(self, position: int) -> TimeRange:
         """Return the time of the token at `position`."""

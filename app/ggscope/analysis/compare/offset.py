@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from ggscope.analysis.compare.alignment import align
-from ggscope.model.tables import I64, Phase
+from ggscope.model.tables import I64, Phase, Table
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
@@ -16,7 +16,7 @@ ANCHORS: tuple[Anchor, ...] = get_args(Anchor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MatchedTokens:
+class MatchedTokens(Table):
     """The tokens that two runs have in common.
 
     Attributes
@@ -33,9 +33,6 @@ class MatchedTokens:
     end_b: I64
     keys: tuple[str, ...]
     first_generated: int
-
-    def __len__(self) -> int:
-        return len(self.start_a)
 
     def nearest(self, tick: int) -> int:
         """Return the token of A that a time lies in, else the nearest; -1 = none."""

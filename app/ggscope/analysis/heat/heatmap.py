@@ -35,7 +35,7 @@ from ggscope.analysis.reads.op_io import counts_once
 from ggscope.analysis.reads.record_limits import cut_sources
 from ggscope.analysis.reads.unrecorded import unrecorded_tensors
 from ggscope.analysis.workers import Watcher, add_by_group
-from ggscope.model.tables import I64, Array, ranges
+from ggscope.model.tables import I64, Array, Table, ranges
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 from ggscope.native.library import library
@@ -83,7 +83,7 @@ class TrackTotals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BufferTrack:
+class BufferTrack(Table):
     """Accesses to runtime buffers, per tensor: by layer, then as tensors come.
 
     tensor : int32[n], row of ``Trace.tensors``; -1 for those without one.
@@ -96,9 +96,6 @@ class BufferTrack:
     count: I64
     bytes: I64
     unknown: I64
-
-    def __len__(self) -> int:
-        return len(self.tensor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.model.storage import IoKind, IoLevel, Storage, StorageFile
-from ggscope.model.tables import I64, Space, ranges
+from ggscope.model.tables import I64, Space, Table, ranges
 from ggscope.model.trace import Trace
 
 _MAX_ACCESSES = 50_000_000
@@ -17,7 +17,7 @@ KEYS = ("device", "call", "fault", "file", OPS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LoadRows:
+class LoadRows(Table):
     """Reads of one level, in order of start.
 
     Attributes
@@ -50,13 +50,6 @@ class LoadRows:
 
     def __len__(self) -> int:
         return len(self.start)
-
-    def take(self, rows: npt.NDArray[np.bool_] | I64) -> "LoadRows":
-        """Return some of the reads."""
-        columns = ("start", "end", "is_open", "size", "offset", "file", "place",
-                   "kind", "span", "row")  # fmt: skip
-        taken = {name: getattr(self, name)[rows] for name in columns}
-        return LoadRows(key=self.key, files=self.files, **taken)
 
 
 def load_keys(trace: Trace) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ import numpy.typing as npt
 from ggscope.analysis.npu.intervals import Union, union
 from ggscope.analysis.once import once
 from ggscope.model.npu import NpuConfig, npu_config
-from ggscope.model.tables import I64, AccessKind, Quality, Space, quality_of
+from ggscope.model.tables import I64, AccessKind, Quality, Space, Table, quality_of
 from ggscope.model.trace import Trace
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Accesses:
+class Accesses(Table):
     """Recorded accesses to one memory, in order of time.
 
     Attributes
@@ -31,12 +31,9 @@ class Accesses:
     size: I64
     is_write: npt.NDArray[np.bool_]
 
-    def __len__(self) -> int:
-        return len(self.row)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Transfers:
+class Transfers(Table):
     """Spans that state the bank of the SPM that they move to or from.
 
     Attributes
@@ -50,9 +47,6 @@ class Transfers:
     bank: I64
     offset: I64
     size: I64
-
-    def __len__(self) -> int:
-        return len(self.span)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from ggscope.analysis.summary.partial import (
     hidden_threads,
 )
 from ggscope.analysis.workers import Watcher
-from ggscope.model.tables import I64, AccessKind, Array, narrow, ranges
+from ggscope.model.tables import I64, AccessKind, Array, Table, narrow, ranges
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
 
@@ -20,7 +20,7 @@ MAX_TOUCHES = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThreadTouches:
+class ThreadTouches(Table):
     """Tensors that several threads touch within a window; equally long columns.
 
     A touch is an op of a thread that reads or writes the tensor. Two touches that
@@ -49,9 +49,6 @@ class ThreadTouches:
     second: I64
     n_tensors: int
     hidden: str = ""
-
-    def __len__(self) -> int:
-        return len(self.tensor)
 
 
 def thread_touches(

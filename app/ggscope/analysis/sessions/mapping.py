@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ggscope.analysis.sessions.remap_ids import full_tensors
 from ggscope.analysis.workers import count_values
 from ggscope.model.names import normalise
-from ggscope.model.tables import I64, Array, Space, StringTable, stacked
+from ggscope.model.tables import I64, Array, Space, StringTable, Table, stacked
 from ggscope.model.tensors import Place, SizeSource, Tensors
 from ggscope.model.trace import Trace
 
@@ -339,7 +339,7 @@ def _whole(tensors: Tensors, slices: I64) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Uses:
+class Uses(Table):
     """The accesses of a trace that may be of the model, one row per pattern row.
 
     Attributes
@@ -358,9 +358,6 @@ class Uses:
     size: I64
     address: Array
     is_file: bool
-
-    def __len__(self) -> int:
-        return len(self.row)
 
 
 @dataclass(frozen=True, slots=True)

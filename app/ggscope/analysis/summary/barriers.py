@@ -13,7 +13,7 @@ from ggscope.analysis.reads.shared import (
 )
 from ggscope.analysis.summary.partial import hidden_threads
 from ggscope.analysis.workers import add_by_group, chunks
-from ggscope.model.tables import I64, NO_WAIT, Array, Quality, quality_of
+from ggscope.model.tables import I64, NO_WAIT, Array, Quality, Table, quality_of
 from ggscope.model.trace import Trace, lane_titles
 from ggscope.model.units import TimeRange
 
@@ -22,7 +22,7 @@ _IN_CACHE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SharedOps:
+class SharedOps(Table):
     """Ops that several threads computed together; equally long columns, a row per op.
 
     Threads whose begin or end is not known are left out.
@@ -51,24 +51,6 @@ class SharedOps:
     work: I64
     waited: I64
     n_cores: I64
-
-    def __len__(self) -> int:
-        return len(self.span)
-
-    def take(self, rows: Array) -> "SharedOps":
-        """Return only these ops."""
-        return SharedOps(
-            self.span[rows],
-            self.n_threads[rows],
-            self.begin[rows],
-            self.last[rows],
-            self.end[rows],
-            self.longest[rows],
-            self.longest_time[rows],
-            self.work[rows],
-            self.waited[rows],
-            self.n_cores[rows],
-        )
 
     def ending_in(self, time: TimeRange | None) -> "SharedOps":
         """Return those whose last thread ends in a range; None = all."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from ggscope.analysis.once import once
 from ggscope.analysis.statistics.nesting import covered
 from ggscope.analysis.workers import chunks
-from ggscope.model.tables import I64, Phase, Quality, looked_up, quality_of
+from ggscope.model.tables import I64, Phase, Quality, Table, looked_up, quality_of
 from ggscope.model.tokens import has_ubatches, token_noun, tokens_of
 from ggscope.model.trace import Trace
 from ggscope.model.units import TimeRange
@@ -17,7 +17,7 @@ GRAPH_PASS = "graph pass"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TokenBars:
+class TokenBars(Table):
     """Equally long columns, one row per bar, ordered by start.
 
     Attributes
@@ -43,19 +43,6 @@ class TokenBars:
 
     def __len__(self) -> int:
         return len(self.span)
-
-    def take(self, rows: I64) -> "TokenBars":
-        """Return only these bars."""
-        return TokenBars(
-            self.noun,
-            self.span[rows],
-            self.start[rows],
-            self.end[rows],
-            self.phase[rows],
-            self.key[rows],
-            self.n_tokens[rows],
-            self.quality[rows],
-        )
 
     @property
     def duration(self) -> I64:

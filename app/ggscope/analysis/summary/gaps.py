@@ -15,6 +15,7 @@ from ggscope.model.tables import (
     Quality,
     SpanFlag,
     Spans,
+    Table,
     narrow,
     quality_of,
 )
@@ -33,7 +34,7 @@ _INEXACT = int(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaps:
+class Gaps(Table):
     """Idle gaps, the longest first; equally long columns.
 
     Attributes
@@ -59,9 +60,6 @@ class Gaps:
     n_derived: int = 0
     n_open: int = 0
     hidden: str = ""
-
-    def __len__(self) -> int:
-        return len(self.lane)
 
 
 def gaps(

@@ -23,6 +23,7 @@ from ggscope.model.tables import (
     narrow,
     places_among,
     ranked,
+    stacked,
 )
 from ggscope.model.trace import LaneKind, OpTable
 from ggscope.readers.chrome.events import Events, Mark
@@ -40,14 +41,7 @@ from ggscope.readers.chrome.own import (
 from ggscope.readers.chrome.pairs import Beside, beside, nested, whole
 from ggscope.readers.chrome.samples import samples_of
 from ggscope.readers.common.launches import column_of, ops_around
-from ggscope.readers.common.nesting import (
-    Intervals,
-    Nesting,
-    Paired,
-    by_lane_and_start,
-    stacked,
-    taken,
-)
+from ggscope.readers.common.nesting import Intervals, Nesting, Paired, by_lane_and_start
 from ggscope.readers.common.op_names import MAX_OPS, ops_of_names
 from ggscope.readers.common.own_traces import (
     ACTIVITIES,
@@ -161,7 +155,7 @@ class ChromeTrace:
         track = np.concatenate([events.track[part.row] for part in parts])
         on_thread = len(track)
         parts.append(self.beside.paired.spans)
-        joined = stacked(parts)
+        joined = stacked(*parts)
         self._lane_of_track = self._add_track_lanes(joined, track.astype(np.int64))
         lane = np.empty(len(joined), np.int64)
         lane[:on_thread] = self._lane_of_track[track]
@@ -172,18 +166,18 @@ class ChromeTrace:
             rest = np.flatnonzero(~is_behind)
             behind = np.flatnonzero(is_behind)
             on_thread = int(np.searchsorted(rest, on_thread))
-            after = taken(joined, behind)
+            after = joined.take(behind)
             if self.own.numbers_spans:
                 waits = waits_of_spans(events, joined.row[rest], after)
             else:
-                waits = waits_of(lane[rest], taken(joined, rest), lane[behind], after)
-            lane, joined = lane[rest], taken(joined, rest)
+                waits = waits_of(lane[rest], joined.take(rest), lane[behind], after)
+            lane, joined = lane[rest], joined.take(rest)
         if self.own is not None and len(self.paired.spans):
             # Of spans of the same time the first one written is the outer one.
             order = np.lexsort((joined.row, -joined.end, joined.start, lane))
         else:
             order = by_lane_and_start(lane, joined.start, joined.end)
-        lane, joined = lane[order], taken(joined, order)
+        lane, joined = lane[order], joined.take(order)
         self.nesting = Nesting.of(lane.astype(np.int32), joined.start, joined.end)
         self._row = joined.row
         flags = joined.flags

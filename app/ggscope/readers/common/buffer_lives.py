@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I64, Array, Bools, CounterShape
+from ggscope.model.tables import I64, Array, Bools, CounterShape, Table
 from ggscope.model.tensors import Buffers, BufferUsage
 from ggscope.model.trace import LaneKind, Severity
 from ggscope.model.units import Clock
@@ -22,7 +22,7 @@ _MAX_LAYER = 1 << 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BufferEvents:
+class BufferEvents(Table):
     """Allocations and releases, one row each, in file order.
 
     Attributes
@@ -47,23 +47,6 @@ class BufferEvents:
     layer: Array
     record: I64
 
-    def __len__(self) -> int:
-        return len(self.time)
-
-    def rows(self, rows: Array) -> "BufferEvents":
-        """Return these rows."""
-        return BufferEvents(
-            self.time[rows],
-            self.is_alloc[rows],
-            self.id[rows],
-            self.size[rows],
-            self.name[rows],
-            self.backend[rows],
-            self.usage[rows],
-            self.layer[rows],
-            self.record[rows],
-        )
-
 
 def add_buffers(
     builder: TraceBuilder, events: BufferEvents, *, record_word: str = "record"
@@ -77,7 +60,7 @@ def add_buffers(
     ----------
     record_word : what `BufferEvents.record` counts, for places of warnings.
     """
-    ordered = events.rows(np.argsort(events.time, kind="stable"))
+    ordered = events.take(np.argsort(events.time, kind="stable"))
     origin = int(ordered.time[0]) if len(ordered) else 0
     builder.clock = Clock.of_stamps(origin)
     time = ordered.time - origin

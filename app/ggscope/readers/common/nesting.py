@@ -1,6 +1,5 @@
 """Spans within each other: begins with their ends, and what lies around each."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,7 @@ from ggscope.model.tables import (
     Bools,
     Flows,
     SpanFlag,
+    Table,
     narrow,
     ranked,
 )
@@ -21,7 +21,7 @@ from ggscope.native.library import library
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Intervals:
+class Intervals(Table):
     """Spans before they have a lane, one row each.
 
     Attributes
@@ -37,9 +37,6 @@ class Intervals:
     end: I64
     name_row: I64
     flags: U16
-
-    def __len__(self) -> int:
-        return len(self.row)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,27 +145,6 @@ class Nesting:
         spans = np.empty(len(lane), np.int64)
         spans[order] = innermost
         return spans
-
-
-def stacked(parts: Sequence[Intervals]) -> Intervals:
-    """Return the spans of several parts, one after the other."""
-    return Intervals(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("row", "start", "end", "name_row", "flags")
-        )
-    )
-
-
-def taken(spans: Intervals, order: I64) -> Intervals:
-    """Return some spans, in this order."""
-    return Intervals(
-        spans.row[order],
-        spans.start[order],
-        spans.end[order],
-        spans.name_row[order],
-        spans.flags[order],
-    )
 
 
 def by_lane_and_start(lane: I64, start: I64, end: I64) -> I64:

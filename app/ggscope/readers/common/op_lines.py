@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ggscope.model.tables import I32, I64, U8
+from ggscope.model.tables import I32, I64, U8, Table
 from ggscope.native.declared import OpRows, OpTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
@@ -60,7 +60,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpLines:
+class OpLines(Table):
     """What lines state about ops, in the order of the file.
 
     Attributes
@@ -88,9 +88,6 @@ class OpLines:
     n_broken: int
     n_other: int
     first_broken: int
-
-    def __len__(self) -> int:
-        return len(self.line)
 
     def rows(self, *kinds: Kind) -> I64:
         """Return the rows of some kinds, ascending."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ggscope.errors import LimitExceededError
-from ggscope.model.tables import I32, I64, U8
+from ggscope.model.tables import I32, I64, U8, Table
 from ggscope.native.declared import StackRows, StackTally
 from ggscope.native.library import library
 from ggscope.readers.api import BOM, ReadContext
@@ -50,7 +50,7 @@ class _Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampleLines:
+class SampleLines(Table):
     """The samples of a text, in the order of the file.
 
     Attributes
@@ -81,9 +81,6 @@ class SampleLines:
     first_deep: int
     n_negative: int
     first_negative: int
-
-    def __len__(self) -> int:
-        return len(self.offset)
 
 
 class SampleScan:

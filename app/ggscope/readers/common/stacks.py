@@ -14,7 +14,7 @@ import numpy as np
 
 from ggscope.errors import CorruptError, LimitExceededError, ReadError
 from ggscope.model.builder import TraceBuilder
-from ggscope.model.tables import I16, I32, I64, Array, Bools, SpanFlag, narrow
+from ggscope.model.tables import I16, I32, I64, Array, Bools, SpanFlag, Table, narrow
 from ggscope.model.trace import LaneKind, OpTable, RecordView, Severity
 from ggscope.native.declared import StackPairs, StackWalk
 from ggscope.native.library import library
@@ -79,7 +79,7 @@ class Stacks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StackSpans:
+class StackSpans(Table):
     """Spans of stacks, by lane and start, outer ones first.
 
     Attributes
@@ -96,9 +96,6 @@ class StackSpans:
     frame: I32
     samples: Array
     record: Array
-
-    def __len__(self) -> int:
-        return len(self.lane)
 
 
 class StackBuilder:

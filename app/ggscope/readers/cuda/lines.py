@@ -6,13 +6,13 @@ libcuda), ggscope's own hook (``ggscope-capture cuda``), ``trace_cuda_full.bt`` 
 k3s, and ``strace -tt -T``.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Any
 
 import numpy as np
 
-from ggscope.model.tables import F64, I16, I32, I64, U8, U64
+from ggscope.model.tables import F64, I16, I32, I64, U8, U64, Table
 from ggscope.native.declared import CallRows, CallTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
@@ -38,9 +38,6 @@ _FORM = LineForm(
     firsts=("first_broken", "first_repaired", "first_other"),
     is_packed=True,
 )  # fmt: skip
-
-
-_COLUMNS = (*_FORM.dtypes, "kind")
 
 
 class Form(IntEnum):
@@ -95,7 +92,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CallLines:
+class CallLines(Table):
     """The events of a trace, in the order of the file.
 
     Attributes
@@ -153,22 +150,6 @@ class CallLines:
     first_repaired: int
     first_other: int
     notes: Notes
-
-    def __len__(self) -> int:
-        return len(self.line)
-
-    def take(self, rows: I64) -> "CallLines":
-        """Return some events."""
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return replace(self, **columns)
-
-    def followed_by(self, other: "CallLines") -> "CallLines":
-        """Return these events and those of the lines behind them, of one scan."""
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(self, name), getattr(other, name)])
-            for name in _COLUMNS
-        }
-        return replace(other, **columns)
 
 
 class CallScan:

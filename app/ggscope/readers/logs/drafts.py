@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import F64, I64, Bools
+from ggscope.model.tables import F64, I64, Bools, Table
 from ggscope.readers.logs.lines import Kind
 from ggscope.readers.logs.requests import Figures, Owners, PlacedLines
 
@@ -36,18 +36,13 @@ class DraftFigures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
+class _Sums(Table):
     """Sums since the start, in the order of the lines."""
 
     run: I64
     slot: I64
     name: F64
     values: F64
-
-    def take(self, rows: npt.NDArray[np.integer]) -> "_Sums":
-        return _Sums(
-            self.run[rows], self.slot[rows], self.name[rows], self.values[rows]
-        )
 
 
 class DraftSums:
@@ -110,12 +105,7 @@ class DraftSums:
             np.where((values >= 0) & (values < _LONGEST_MS), values, np.nan),
         )
         n = len(self._last.run)
-        both = _Sums(
-            np.concatenate([self._last.run, new.run]),
-            np.concatenate([self._last.slot, new.slot]),
-            np.concatenate([self._last.name, new.name]),
-            np.concatenate([self._last.values, new.values]),
-        )
+        both = self._last.followed_by(new)
         self._last = both.take(_last_rows(both))
         grown = np.stack(
             [

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ggscope.model.tables import F64, I32, I64, U8, Array, Bools
+from ggscope.model.tables import F64, I32, I64, U8, Bools, Table
 from ggscope.native.declared import LogRows, LogTally
 from ggscope.native.library import library
 from ggscope.readers.api import ReadContext
@@ -118,7 +118,7 @@ class LineText(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LogLines:
+class LogLines(Table):
     """The lines that state facts, in the order of the file.
 
     Attributes
@@ -149,9 +149,6 @@ class LogLines:
     n_lines: int
     n_known: int
 
-    def __len__(self) -> int:
-        return len(self.line)
-
     def rows(self, *kinds: Kind) -> I64:
         """Return the rows of some kinds, ascending."""
         return np.flatnonzero(self.are(*kinds)).astype(np.int64)
@@ -162,21 +159,6 @@ class LogLines:
         for kind in kinds:  # a look into a table of kinds takes longer
             chosen |= self.kind == kind
         return chosen
-
-    def take(self, rows: Array | slice) -> "LogLines":
-        """Return some rows; `n_lines` and `n_known` stay."""
-        columns = {name: getattr(self, name)[rows] for name in _FORM.dtypes}
-        return LogLines(**columns, n_lines=self.n_lines, n_known=self.n_known)
-
-    def followed_by(self, more: "LogLines") -> "LogLines":
-        """Return these rows and those behind them."""
-        if not len(self):
-            return more
-        columns = {
-            name: np.concatenate([getattr(self, name), getattr(more, name)])
-            for name in _FORM.dtypes
-        }
-        return LogLines(**columns, n_lines=more.n_lines, n_known=more.n_known)
 
     def text(self, source: "LineText", row: int, limit: int = 512) -> str:
         """Return the message of a line, without what a terminal makes of it."""

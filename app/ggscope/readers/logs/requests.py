@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ggscope.model.tables import I32, I64, U8, Bools
+from ggscope.model.tables import I32, I64, U8, Bools, Table
 from ggscope.native.library import library
 from ggscope.readers.logs.lines import NO_NUMBER, Clock, Kind, LogLines
 
@@ -25,7 +25,7 @@ _MAX_WITHOUT = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacedLines:
+class PlacedLines(Table):
     """Lines of a log, and whose they are.
 
     Attributes
@@ -45,30 +45,6 @@ class PlacedLines:
     moment: I64
     text: I32
     row: I32
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def take(self, rows: npt.NDArray[np.integer] | slice) -> "PlacedLines":
-        """Return some lines."""
-        return PlacedLines(
-            self.lines.take(rows), self.run[rows], self.slot[rows], self.task[rows],
-            self.moment[rows], self.text[rows], self.row[rows],
-        )  # fmt: skip
-
-    def followed_by(self, more: "PlacedLines") -> "PlacedLines":
-        """Return these lines and those behind them."""
-        if not len(self):
-            return more
-        return PlacedLines(
-            self.lines.followed_by(more.lines),
-            np.concatenate([self.run, more.run]),
-            np.concatenate([self.slot, more.slot]),
-            np.concatenate([self.task, more.task]),
-            np.concatenate([self.moment, more.moment]),
-            np.concatenate([self.text, more.text]),
-            np.concatenate([self.row, more.row]),
-        )
 
 
 class Placing:

@@ -20,6 +20,7 @@ from ggscope.model.tables import (
     SpanFlag,
     narrow,
     ranked,
+    stacked,
 )
 from ggscope.model.trace import LaneKind, OpTable
 from ggscope.model.units import Clock
@@ -30,8 +31,6 @@ from ggscope.readers.common.nesting import (
     by_lane_and_start,
     flows_of,
     paired,
-    stacked,
-    taken,
 )
 from ggscope.readers.common.op_names import MAX_OPS, ops_of_names
 from ggscope.readers.common.own_traces import (
@@ -178,7 +177,7 @@ class PerfettoTrace:
         if self.is_own:
             parts.append(self._instants_without_end())
             self._shown = parts[-1].row
-        joined = stacked(parts)
+        joined = stacked(*parts)
         self._add_lanes(joined)
         lane = self._lane[self._track[joined.row]]
         waits: U32 | None = None
@@ -187,11 +186,11 @@ class PerfettoTrace:
             is_behind = self._is_wait(joined.row)
             rest, behind = np.flatnonzero(~is_behind), np.flatnonzero(is_behind)
             waits = self._waits(
-                lane[rest], taken(joined, rest), lane[behind], taken(joined, behind)
+                lane[rest], joined.take(rest), lane[behind], joined.take(behind)
             )
-            lane, joined = lane[rest], taken(joined, rest)
+            lane, joined = lane[rest], joined.take(rest)
         order = by_lane_and_start(lane, joined.start, joined.end)
-        lane, joined = lane[order], taken(joined, order)
+        lane, joined = lane[order], joined.take(order)
         waits = None if waits is None else waits[order]
         self.nesting = Nesting.of(lane.astype(np.int32), joined.start, joined.end)
         self._note_spans(joined.row)

@@ -154,10 +154,10 @@ def _trace(
     took = requests.end - requests.start  # wrapped where the sum was beyond int64
     is_endless = is_placed[requests.row] & ((took < 0) | (took >= _LONGEST))
     n_endless = int(np.count_nonzero(is_endless))
-    requests = _taken(requests, np.flatnonzero(is_placed[requests.row] & ~is_endless))
+    requests = requests.take(np.flatnonzero(is_placed[requests.row] & ~is_endless))
     context.check_cancelled()
     start = requests.start
-    requests = _taken(requests, np.argsort(start, kind="stable"))
+    requests = requests.take(np.argsort(start, kind="stable"))
     builder = TraceBuilder()
     origin = int(requests.start.min()) if len(requests) else 0
     epoch = epoch_of(origin)
@@ -231,15 +231,6 @@ def events_of(lines: IoLines, requests: Requests) -> dict[str, object]:
             rows = reads & (lines.action == ord(letter)) & (lines.size > 0)
             events[name] = int(lines.size[rows].sum())
     return events
-
-
-def _taken(requests: Requests, rows: I64) -> Requests:
-    return Requests(
-        **{
-            name: getattr(requests, name)[rows]
-            for name in Requests.__dataclass_fields__
-        }
-    )
 
 
 class _StorageTrace:

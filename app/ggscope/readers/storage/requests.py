@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ggscope.model.storage import IoKind, IoLevel
-from ggscope.model.tables import I32, I64, U8, Array, Bools, ranked
+from ggscope.model.tables import I32, I64, U8, Array, Bools, Table, ranked, stacked
 from ggscope.readers.common.interval_pairing import match
 from ggscope.readers.storage.lines import Form, IoLines, Layout
 
@@ -20,7 +20,7 @@ _BCC_NS, _BPFTRACE_NS = 10_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Requests:
+class Requests(Table):
     """Requests of a file, in no order.
 
     Attributes
@@ -53,9 +53,6 @@ class Requests:
     pid: I32
     is_failed: Bools
     row: I64
-
-    def __len__(self) -> int:
-        return len(self.start)
 
 
 @dataclass(slots=True)
@@ -97,7 +94,7 @@ def requests_of(lines: IoLines, layout: Layout, time: I64) -> tuple[Requests, No
         _of_faults(lines, time, notes),
         _of_calls(lines, time, notes),
     ]
-    return _joined([part for part in parts if len(part)] or parts[:1]), notes
+    return stacked(*([part for part in parts if len(part)] or parts[:1])), notes
 
 
 def remaps(lines: IoLines) -> tuple[tuple[int, int], ...]:
@@ -109,15 +106,6 @@ def remaps(lines: IoLines) -> tuple[tuple[int, int], ...]:
         strict=True,
     )
     return tuple(dict.fromkeys(pairs))
-
-
-def _joined(parts: list[Requests]) -> Requests:
-    return Requests(
-        **{
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in Requests.__dataclass_fields__
-        }
-    )
 
 
 def _rows(lines: IoLines, rows: I64, time: I64, level: IoLevel) -> dict[str, Array]:

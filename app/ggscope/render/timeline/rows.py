@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.columns import Columns
-from ggscope.model.tables import Array, Phase, Quality, quality_of
+from ggscope.model.tables import Array, Phase, Quality, Table, quality_of
 from ggscope.model.tokens import numbers_per_phase, token_text
 from ggscope.model.trace import Trace
 from ggscope.model.units import format_duration
@@ -105,7 +105,7 @@ _TEXT_CONTRAST = 4.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WideSpans:
+class WideSpans(Table):
     """The wide spans of all rows: equally long arrays, row by row.
 
     `at_left` and `at_right` are whether a span reaches that edge of the view, beyond
@@ -121,13 +121,6 @@ class WideSpans:
     y0: npt.NDArray[np.float64]
     y1: npt.NDArray[np.float64]
     quality: Array
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def take(self, chosen: Array | slice) -> "WideSpans":
-        """Return the chosen ones (indices, bool, or a slice)."""
-        return WideSpans(*(getattr(self, name)[chosen] for name in self.__slots__))
 
     def split(self, mask: npt.NDArray[np.bool_]) -> tuple["WideSpans", "WideSpans"]:
         """Return those of the mask, and the others."""

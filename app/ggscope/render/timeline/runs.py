@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ggscope.analysis.rows.columns import Columns, table_of
-from ggscope.model.tables import I64, Array
+from ggscope.model.tables import I64, Array, Table
 from ggscope.native.library import library
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Runs:
+class Runs(Table):
     """Runs of whole columns, row by row, int64[n] each.
 
     Attributes
@@ -29,10 +29,6 @@ class Runs:
     row: I64
     first: I64
     stop: I64
-
-    def take(self, chosen: Array) -> "Runs":
-        """Return the chosen ones (indices or bool)."""
-        return Runs(*(getattr(self, name)[chosen] for name in self.__slots__))
 
 
 NO_RUNS = Runs(*np.zeros((4, 0), np.int64))
