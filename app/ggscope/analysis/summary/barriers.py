@@ -65,7 +65,7 @@ class SharedOps(Table):
         if not (whole := int(ticks.sum())):
             return None
         crowded = seen.n_cores < seen.n_threads
-        at_once = float(ticks @ seen.n_cores.astype(np.float64))
+        at_once = int((ticks * seen.n_cores).sum())
         return CoreSharing(int(ticks[crowded].sum()) / whole, at_once / whole)
 
 
