@@ -250,10 +250,8 @@ def _piece(trace: Trace, lanes: tuple[slice, ...], part: slice) -> Array:
         longest_ticks = np.maximum(longest_ticks, ticks)
     n_threads = np.full(length, len(lanes), np.int64)
     n_cores = np.zeros(length, np.int64)
-    if (core := spans.core) is not None:
-        cores = np.sort(np.stack([core[lane] for lane in rows], axis=-1))
-        n_cores += 1 + np.count_nonzero(np.diff(cores), axis=-1)
-        n_cores[cores[:, 0] < 0] = 0
+    if spans.core is not None:
+        n_cores += _n_different([spans.core[lane] for lane in rows])
     # What the last one waits, nobody else made it wait.
     waited = waited - last_wait
     return np.stack(
@@ -295,6 +293,22 @@ def _by_owner(trace: Trace, owner: I64, is_timed: npt.NDArray[np.bool_]) -> Shar
         _cores_by_owner(trace, ids, group, len(first)),
     )
     return ops.take(ops.n_threads > 1)
+
+
+def _n_different(columns: list[Array]) -> Array:
+    """Return how many different values each row has; 0 where one is negative.
+
+    By pairs of columns: faster than to sort the rows, even of 64 columns.
+    """
+    n = np.zeros(len(columns[0]), np.int16)
+    is_known = np.ones(len(n), np.bool_)
+    for i, column in enumerate(columns):
+        is_new = np.ones(len(n), np.bool_)
+        for other in columns[:i]:
+            is_new &= column != other
+        n += is_new
+        is_known &= column >= 0
+    return n * is_known
 
 
 def _cores_by_owner(trace: Trace, ids: I64, group: I64, n: int) -> I64:
