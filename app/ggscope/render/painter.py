@@ -39,7 +39,7 @@ from ggscope.render.batch import (
     Text,
     TextBatch,
 )
-from ggscope.render.text_metrics import font, placed_text, text_layout
+from ggscope.render.text_metrics import font, placed_text
 
 if TYPE_CHECKING:
     from ggscope.render.static_layer import StaticLayerCache
@@ -699,11 +699,6 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         return
     clip = texts[0].clip
     _set_clip(painter, clip)
-    # Between pixels its letters would not lie where those of other texts do.
-    is_laid_out = (
-        painter.paintEngine().type() == _RASTER
-        and painter.deviceTransform().m11().is_integer()
-    )
     letters: tuple[Face, float] | None = None
     color: int | None = None
     for item in texts:
@@ -720,9 +715,4 @@ def _draw_texts(texts: tuple[Text, ...], painter: QPainter) -> None:
         if color != item.color:
             color = item.color
             painter.setPen(color_of(item.color))
-        x, y = round(item.x - dx), round(item.y + dy)
-        if is_laid_out and text.isascii():
-            laid_out, ascent = text_layout(text, face, size)
-            painter.drawStaticText(QPointF(x, y - ascent), laid_out)
-        else:
-            painter.drawText(QPointF(x, y), text)
+        painter.drawText(QPointF(round(item.x - dx), round(item.y + dy)), text)
