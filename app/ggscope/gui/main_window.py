@@ -58,7 +58,6 @@ from ggscope.render.theme import Theme
 from ggscope.sanitize import one_line
 from ggscope.session.bookmarks.bookmarks import Subject
 from ggscope.session.settings import Settings
-from ggscope.views.base.cells import CopyForm
 from ggscope.views.base.copying import Copyable, copying
 from ggscope.views.base.safe_text import add_action, ask_choice, copy_text, set_title
 from ggscope.views.base.view import Connection, View, guarded, later
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from ggscope.session.open_traces import OpenTraces, RunsRequest
     from ggscope.session.run import Run
     from ggscope.session.session import Session
+    from ggscope.views.base.cells import CopyForm
 
 logger = logging.getLogger(__name__)
 _CRASH = "crash"
@@ -742,7 +742,7 @@ class MainWindow(QMainWindow):
         """Return what has rows to copy: the view with the focus, else those in view."""
         return copying(QApplication.focusWidget(), self._cell_views())
 
-    def copy(self, form: CopyForm) -> None:
+    def copy(self, form: "CopyForm") -> None:
         """Copy what the view with the focus has selected, else the table's rows."""
         can_copy = self.copying()
         for source in can_copy:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -24,11 +25,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ggscope.gui.panes.summary_bar import SummaryBar
 from ggscope.gui.widgets import GlyphButton
 from ggscope.sanitize import caption
 from ggscope.views.base.safe_text import add_action, set_tab_tip
 from ggscope.views.base.view import guarded
+
+if TYPE_CHECKING:
+    # It imports numpy, which the first window does without.
+    from ggscope.gui.panes.summary_bar import SummaryBar
 
 _MIN_LETTERS = 20
 """So much of its name a tab keeps; where that is not enough room, tabs scroll."""
@@ -229,7 +233,7 @@ class TabRow(QWidget):
         row.addWidget(self.all_tabs)
         row.addStretch(1)
 
-    def show_beside(self, line: SummaryBar | None) -> None:
+    def show_beside(self, line: "SummaryBar | None") -> None:
         """Show a line in the room that the tabs leave, instead of another one."""
         before, self._beside = self._beside, line
         if before is line:

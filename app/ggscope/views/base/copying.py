@@ -1,11 +1,15 @@
 """What can put its rows on the clipboard, or into a file."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
-from ggscope.views.base.cells import CopyForm, TableFile
 from ggscope.views.base.safe_text import copy_text
+
+if TYPE_CHECKING:
+    # It imports numpy, which the first window does without.
+    from ggscope.views.base.cells import CopyForm, TableFile
 
 
 class _NoWatcher:
@@ -18,11 +22,11 @@ class _NoWatcher:
 class Copyable:
     """A widget with rows: what is selected in it, else all."""
 
-    def table_file(self) -> TableFile | None:
+    def table_file(self) -> "TableFile | None":
         """Return the rows for a file; None where there are none."""
         raise NotImplementedError
 
-    def copy_rows(self, form: CopyForm) -> None:
+    def copy_rows(self, form: "CopyForm") -> None:
         """Put the rows on the clipboard, of `table_file` where nothing else is said."""
         table = self.table_file()
         if table is not None:
